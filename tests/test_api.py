@@ -16,22 +16,22 @@ MODULES = sorted(path.stem for path in (Path(gilk.__file__).parent / "api").glob
 
 
 @pytest.mark.parametrize("name", gilk.__all__)
-def test_each_public_name_is_there(name: str) -> None:
+def test_each_public_name_can_be_used(name: str) -> None:
     assert getattr(gilk, name) is not None
 
 
-def test_the_root_says_all_names_that_it_has_places_for() -> None:
+def test_the_root_lists_all_names_that_it_resolves() -> None:
     assert set(gilk._PLACES) <= set(gilk.__all__) == set(dir(gilk))
     assert len(gilk.__all__) == len(set(gilk.__all__))
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_of_api_has_what_it_offers(name: str) -> None:
+def test_a_module_of_api_has_the_names_that_it_lists(name: str) -> None:
     module = importlib.import_module(f"gilk.api.{name}")
     assert all(hasattr(module, each) for each in module.__all__)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         gilk.nothing  # noqa: B018
 

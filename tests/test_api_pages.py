@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```python test\n(.*?)^```\n(?:^```text output\n(.*?)^```$)
 MARK = "<end of block>"
 
 
-def test_code_of_the_guide_prints_what_it_says(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_code_of_the_guide_prints_the_shown_output(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     blocks = BLOCK.findall(GUIDE.read_text())
     assert len(blocks) > 5
     program = tmp_path / "page.py"
@@ -36,13 +36,13 @@ def test_code_of_the_guide_prints_what_it_says(tmp_path: Path, gilk_on_path: dic
         assert matches(expected, actual), f"{code}\n{actual}"
 
 
-def test_the_reference_is_what_its_tool_writes() -> None:
+def test_the_reference_is_up_to_date() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "api_reference.py", "--check"], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_reference_has_each_name() -> None:
+def test_the_reference_has_each_public_name() -> None:
     heads = set(re.findall(r"^### gilk\.(\w+)$", REFERENCE.read_text(), re.MULTILINE))
     assert heads == {name for name in gilk.__all__ if not name.startswith("_")}

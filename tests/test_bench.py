@@ -28,7 +28,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
         return measure.build(FUNCTIONS)
 
 
-def test_the_busy_program_says_what_a_call_costs(programs: Programs) -> None:
+def test_the_busy_program_measures_the_cost_of_a_call(programs: Programs) -> None:
     with Hot(programs.hot, "leaf") as hot:
         batches: list[float] = []
         for _ in range(50):  # on a busy machine it may not run for a while
@@ -48,7 +48,7 @@ def test_bursts_leave_time_to_keep_up(programs: Programs) -> None:
     assert 1 <= len(batches) <= 100 * taken + 20  # a burst takes microseconds, the sleep after it 10 ms
 
 
-def test_a_function_that_was_broken_is_noticed(programs: Programs, tmp_path: Path) -> None:
+def test_a_function_with_a_wrong_result_is_detected(programs: Programs, tmp_path: Path) -> None:
     """`leaf` returns another constant, as if a probe had spoilt its result."""
     text = (measure.HERE / "targets" / "hot.c").read_text()
     broken = tmp_path / "hot.c"
@@ -79,19 +79,19 @@ def test_addresses_are_those_of_the_process(programs: Programs) -> None:
     assert bytes.fromhex(first)[:4] == live[: len(bytes.fromhex(first))]
 
 
-def test_many_functions_are_there_and_called(programs: Programs) -> None:
+def test_the_program_with_many_functions_calls_them(programs: Programs) -> None:
     assert len([name for name in measure.symbols(programs.many) if name.startswith("f000")]) == FUNCTIONS
     with Many(programs.many) as many:
         assert 0 < many.started < 10
         assert many.status is None
 
 
-def test_bodies_differ() -> None:
+def test_bodies_of_generated_functions_differ() -> None:
     bodies = [line.partition("{")[2] for line in source(500).splitlines() if "long f0" in line and "all[]" not in line]
     assert len(set(bodies)) == 500
 
 
-def test_quartile() -> None:
+def test_the_lower_quartile_is_computed() -> None:
     assert measure.quartile([5, 1, 4, 2, 100, 3, 7, 8]) == 3
     assert math.isnan(measure.quartile([]))
 
@@ -99,7 +99,7 @@ def test_quartile() -> None:
 LIMITS = {"inc": 0.5, "jump-pair": 0.5, "rdtsc": 10.0, "store-16-bytes": 0.0}
 
 
-def test_the_table_sets_gilk_against_the_limit_and_others_against_gilk() -> None:
+def test_the_table_compares_gilk_with_the_limit_and_others_with_gilk() -> None:
     rows = [
         Row("count at entry", "gilk", 2.0),
         Row("count at entry", "frida", 200.0),
@@ -111,19 +111,19 @@ def test_the_table_sets_gilk_against_the_limit_and_others_against_gilk() -> None
     assert lines[-1] == "- frida, activate 9 functions: it crashed"
 
 
-def test_figures_in_another_unit_are_set_against_nothing() -> None:
+def test_figures_in_different_units_are_not_compared() -> None:
     """A count is told to the last digit."""
     rows = [Row("aspect: call", "gilk", 8.0), Row("aspect: call", "x", 2.0, "x"), Row("aspect: call", "y", 34184, "")]
     assert "| aspect: call |  |  | 8.00 ns | 2.00 x | 34184 |" in list(report.markdown(rows, LIMITS))
 
 
-def test_uprobes_are_measured_only_when_asked_for() -> None:
+def test_uprobes_are_measured_only_on_request() -> None:
     assert "uprobe" not in chosen(None, kernel_peers=False)
     assert "uprobe" not in chosen(["uprobe"], kernel_peers=False)
     assert chosen(["uprobe"], kernel_peers=True) == ["uprobe"]
 
 
-def test_uftrace_records_what_we_say_it_records(programs: Programs, tmp_path: Path) -> None:
+def test_uftrace_records_the_calls_that_the_bench_assumes(programs: Programs, tmp_path: Path) -> None:
     data = str(tmp_path / "trace")
     wrapper = ("uftrace", "record", "--no-libcall", "-P", "^leaf$", "-d", data)
     done = subprocess.run([*wrapper, programs.hot, "leaf", "3", "1000"], capture_output=True, text=True)

@@ -92,7 +92,7 @@ def test_each_test_has_its_result(suite: Path) -> None:
     assert "11 passed, 1 tag, 7 failed, 6 skipped: 57.9% passed, 63.2% with the right tag" in done.stderr
 
 
-def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> None:
+def test_known_results_are_not_run_again(suite: Path, tmp_path: Path) -> None:
     state, names, table = tmp_path / "state", tmp_path / "names", tmp_path / "reasons.toml"
     table.write_text("[reasons]\n")
     names.write_text("test/tst.silent.d\ntest/tst.alike.d\ntest/tst.none.d\n")
@@ -102,7 +102,7 @@ def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> N
     assert [json.loads(line)[0] for line in state.read_text().splitlines()] == ["test/tst.alike.d", "test/tst.silent.d"]
 
 
-def test_reasons_stand_beside_what_is_not_passed(suite: Path, tmp_path: Path) -> None:
+def test_tests_that_do_not_pass_are_listed_with_reasons(suite: Path, tmp_path: Path) -> None:
     table = tmp_path / "reasons.toml"
     table.write_text('[reasons]\n"*/tst.ot*" = "there is no other"\n"*" = "whatever"\n')
     done = conformance(suite, "--only", "*other*", "--reasons", str(table))
@@ -121,12 +121,12 @@ def test_programs_that_scripts_run_are_built(suite: Path) -> None:
     assert results(conformance(suite, "--json", "--build", "--only", "*workload.sh"))["tst.workload.sh"][0] == "passed"
 
 
-def test_some_stand_alone(suite: Path) -> None:
+def test_alone_selects_tests_that_need_no_kernel_and_no_program(suite: Path) -> None:
     done = conformance(suite, "--json", "--alone", "--only", "*tst.[abko]*")
     assert set(results(done)) == {"tst.alike.d", "tst.bpf.d", "tst.options.d", "tst.ordered.d", "tst.other.d"}
 
 
-def test_what_cannot_be_in_another_machine_is_skipped(suite: Path) -> None:
+def test_tests_that_cannot_run_in_another_machine_are_skipped(suite: Path) -> None:
     """A command of -c can; a shell, and a program that is to run beforehand, would be here."""
     (suite / "test" / "triggers").mkdir()
     (suite / "test" / "triggers" / "prog").write_text("")
@@ -144,7 +144,7 @@ def test_what_cannot_be_in_another_machine_is_skipped(suite: Path) -> None:
     assert results(conformance(suite, "--json", "--only", "*begun_shell*"))["tst.begun_shell.sh"][0] == "passed"
 
 
-def test_where_there_are_no_tests_there_is_no_rate(tmp_path: Path) -> None:
+def test_without_tests_there_is_no_rate(tmp_path: Path) -> None:
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "suite").mkdir()
     done = conformance(tmp_path / "suite")

@@ -42,7 +42,7 @@ def test_every_script_has_a_case() -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.stress) for name in CASES]
 )
-def test_a_script(name: str, gilk_on_path: dict[str, str], tmp_path: Path) -> None:
+def test_a_script_prints_what_its_first_lines_promise(name: str, gilk_on_path: dict[str, str], tmp_path: Path) -> None:
     command, given, expected = CASES[name]
     (tmp_path / "numbers").write_text("".join(f"{n}\n" for n in range(1, 100_001)))
     words = ["gilk", "dtrace", "-s", str(SCRIPTS / f"{name}.d"), "-c", command, *given]

@@ -43,7 +43,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_each_command_is_there(tree: Path) -> None:
+def test_the_package_has_each_command(tree: Path) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert {path.name for path in (tree / "usr/bin").iterdir()} == set(scripts)
     for name in scripts:
@@ -52,7 +52,7 @@ def test_each_command_is_there(tree: Path) -> None:
         assert script.read_text().startswith("#!/usr/lib/gilk/bin/python")
 
 
-def test_pages_and_completions_are_where_they_are_looked_for(tree: Path) -> None:
+def test_manual_pages_and_completions_are_in_their_directories(tree: Path) -> None:
     pages = {path.name for path in (tree / "usr/share/man/man1").iterdir()}
     assert pages == {"gilk.1.gz", *(f"gilk-{name}.1.gz" for name in COMMANDS)}
     places = ("bash-completion/completions/gilk", "zsh/vendor-completions/_gilk", "fish/vendor_completions.d/gilk.fish")
@@ -60,7 +60,7 @@ def test_pages_and_completions_are_where_they_are_looked_for(tree: Path) -> None
         assert "_GILK_COMPLETE" in (tree / "usr/share" / place).read_text()
 
 
-def test_dpkg_makes_a_package_of_it(tree: Path, tmp_path: Path) -> None:
+def test_dpkg_builds_the_package(tree: Path, tmp_path: Path) -> None:
     made = tmp_path / "gilk.deb"
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, made], check=True, capture_output=True)
     listed = subprocess.run(["dpkg-deb", "-c", made], check=True, capture_output=True, text=True).stdout
@@ -72,7 +72,7 @@ def test_dpkg_makes_a_package_of_it(tree: Path, tmp_path: Path) -> None:
 
 @pytest.mark.stress
 @pytest.mark.timeout(3000)
-def test_a_system_with_nothing_but_debians_base(tmp_path: Path) -> None:
+def test_the_package_installs_in_a_minimal_debian(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "tools/debian_package.py", tmp_path], check=True, timeout=900)
     system = tmp_path / "system"
     words = ["debootstrap", "--variant=minbase", "bookworm", system, MIRROR]

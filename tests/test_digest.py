@@ -19,20 +19,20 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_that_stays_keeps_its_stamp(file: Path) -> None:
+def test_an_unchanged_file_keeps_its_stamp(file: Path) -> None:
     before = stamp([file])
     file.read_text()
     assert stamp([file]) == before
 
 
-def test_who_writes_into_it_and_puts_its_time_back_is_seen(file: Path) -> None:
+def test_a_write_with_its_time_put_back_changes_the_stamp(file: Path) -> None:
     before, state = stamp([file]), file.stat()
     file.write_text("two")
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert stamp([file]) != before
 
 
-def test_another_file_in_its_place_is_seen(file: Path, tmp_path: Path) -> None:
+def test_a_replaced_file_changes_the_stamp(file: Path, tmp_path: Path) -> None:
     before, state = stamp([file]), file.stat()
     other = tmp_path / "other"
     other.write_text("two")
@@ -41,7 +41,7 @@ def test_another_file_in_its_place_is_seen(file: Path, tmp_path: Path) -> None:
     assert stamp([file]) != before
 
 
-def test_a_file_that_has_gone_is_no_stamp(file: Path) -> None:
+def test_a_missing_file_has_no_stamp(file: Path) -> None:
     file.unlink()
     with pytest.raises(FileNotFoundError):
         stamp([file])

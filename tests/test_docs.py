@@ -53,7 +53,7 @@ def matches(expected: str, actual: str) -> bool:
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if list(examples(p))])
-def test_examples_do_what_the_page_says(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_examples_of_a_page_print_the_shown_output(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     if (ROOT / "examples").is_dir():
         (tmp_path / "examples").symlink_to(ROOT / "examples")
     for example in examples(page):
@@ -83,7 +83,7 @@ def likeness(output: str) -> list[str]:
 @pytest.mark.parametrize(
     "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if SESSION.search(p.read_text())]
 )
-def test_sessions_go_as_the_page_says(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_sessions_of_a_page_print_similar_output(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for block in SESSION.finditer(page.read_text()):
         parts = [part.split("\n", 1) for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]]
@@ -97,7 +97,7 @@ def test_sessions_go_as_the_page_says(page: Path, tmp_path: Path, gilk_on_path: 
             assert likeness(actual) == likeness(expected), f"$ {command}\n{actual}"
 
 
-def test_matching_can_fail() -> None:
+def test_negative_control_different_output_does_not_match() -> None:
     assert matches("a ... c", "a b\nb c")
     assert not matches("a ... c", "a b d")
     assert not matches("a.c", "abc")
@@ -198,7 +198,7 @@ def test_errors_are_in_alphabetical_order() -> None:
     assert documented() == sorted(documented())
 
 
-def test_the_example_of_an_error_is_one() -> None:
+def test_the_example_of_an_error_exists() -> None:
     shown = re.search(r"`gilk: [^`]*\((.+)\)`", (ROOT / "docs" / "errors.md").read_text())
     assert shown and shown[1] in raised()
 
@@ -250,6 +250,29 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page} links to {target}"
 
 
+ANCHOR = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
+CODE = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them; a heading that comes twice has one here."""
+    headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_those_of_headings(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# `dtrace`\n## Names of C++ and Rust\n```\n# no heading\n```\n### fork, exec (2)\n")
+    assert anchors(page) == {"dtrace", "names-of-c-and-rust", "fork-exec-2"}
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
+def test_anchors_of_links_exist(page: Path) -> None:
+    for target, anchor in ANCHOR.findall(page.read_text()):
+        other = page.parent / target if target else page
+        assert anchor in anchors(other), f"{page} links to {target}#{anchor}"
+
+
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
@@ -258,7 +281,7 @@ def names_in(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
-def test_tests_that_a_page_names_are_there(page: Path) -> None:
+def test_tests_that_a_page_names_exist(page: Path) -> None:
     for file, name in TEST.findall(page.read_text()):
         if "NAME" in file:  # a placeholder for any name
             continue

@@ -142,7 +142,7 @@ def test_daemons_end_with_the_work(strays: Run, interrupt: Interrupt) -> None:
     assert wait_for(lambda: not strays.left(), _LIMIT), strays.left()
 
 
-def test_without_a_guard_they_would_stay() -> None:
+def test_negative_control_without_a_guard_daemons_stay() -> None:
     run = Run("-c", _WORK)
     try:
         assert wait_for(lambda: len(run.named("tail")) == 3, _LIMIT)
@@ -162,7 +162,7 @@ def test_without_a_guard_they_would_stay() -> None:
         ("import os; os.abort()", -6),
     ],
 )
-def test_the_status_is_that_of_the_work(code: str, status: int) -> None:
+def test_the_exit_status_is_that_of_the_work(code: str, status: int) -> None:
     assert subprocess.run([sys.executable, str(GUARD), "-c", code], timeout=_LIMIT).returncode == status
 
 

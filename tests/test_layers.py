@@ -98,14 +98,14 @@ def _meets_generated_code(module: str, path: Path) -> bool:
     return any(other.startswith(makers) for _, other in internal_imports(path))
 
 
-def test_nothing_is_looked_up_in_generated_code() -> None:
+def test_no_module_searches_in_generated_code() -> None:
     found = {module for module, path in MODULES.items() if _meets_generated_code(module, path)}
     assert {"lang/facts", "lang/to_c/sites", "toolchain/clobbers", "engines/dtrace/instruments"} <= found
     for module in found:
         assert "re" not in {name.split(".")[0] for _, name in imports(MODULES[module])}, f"{module} imports re"
 
 
-def test_providers_give_no_c() -> None:
+def test_providers_contain_no_c() -> None:
     said = re.compile(r"regs->|\b(gd|d|host)_[a-z]\w*")
     for path in (SOURCE / "providers").glob("*.py"):
         for node in nodes(path):
@@ -201,7 +201,7 @@ def test_printed_code_has_no_instructions_of_a_host() -> None:
         assert not re.search(r"%gs|rdtsc|rdpid", path.read_text()), path
 
 
-def test_what_is_looked_for_is_in_the_host() -> None:
+def test_negative_control_instructions_of_a_host_are_found_in_the_host() -> None:
     words = {word.lower() for path in c_files("host") for word in OF_A_HOST.findall(path.read_text())}
     assert words >= {"syscall", "%gs", "fsbase", "gsbase", "rdtsc", "rdpid", "lsl"}
 
@@ -218,7 +218,7 @@ def acyclic(graph: Mapping[T, set[T]]) -> None:
             del left[each]
 
 
-def test_a_cycle_is_found() -> None:
+def test_negative_control_a_planted_cycle_is_found() -> None:
     acyclic({1: {2, 3}, 2: {3}, 3: set()})
     with pytest.raises(AssertionError, match=r"a cycle among \['1', '2'\]"):
         acyclic({1: {2}, 2: {1, 3}, 3: set()})
@@ -267,7 +267,7 @@ def knows_processes(path: Path) -> Iterator[str]:
                 yield "/proc/PID"
 
 
-def test_only_targets_know_how_processes_are_reached() -> None:
+def test_only_targets_use_ptrace_fork_and_proc() -> None:
     found = {module: set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) != "targets"}
     assert {module: how for module, how in found.items() if how} == {}, (
         "targets reads /proc/PID, uses ptrace(2) and forks"

@@ -33,7 +33,7 @@ def shown(page: Path) -> str:
     return re.sub(r"\x1b\[[\d;]*m|.\x08", "", done.stdout)
 
 
-def test_there_is_a_page_of_each_command(made: Path) -> None:
+def test_each_command_has_a_manual_page(made: Path) -> None:
     assert {path.name for path in made.iterdir()} == {
         "gilk.1", "gilk-grammar.7", *(f"gilk-{name}.1" for name in COMMANDS)
     }  # fmt: skip
@@ -48,7 +48,7 @@ def options(command: click.Command) -> set[str]:
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "grammar"])
-def test_a_page_is_as_its_source(made: Path, name: str) -> None:
+def test_a_manual_page_has_the_content_of_its_source(made: Path, name: str) -> None:
     told = shown(made / (f"gilk-{name}.1" if name in COMMANDS else f"gilk-{name}.7"))
     source = (ROOT / f"docs/cli/{name}.md").read_text()
     lines = {line.strip() for line in told.splitlines()}
@@ -62,7 +62,7 @@ def test_a_page_is_as_its_source(made: Path, name: str) -> None:
         assert written and all(each in told for each in written)
 
 
-def test_a_page_that_is_wrong_is_complained_of(tmp_path: Path) -> None:
+def test_negative_control_a_malformed_page_is_reported(tmp_path: Path) -> None:
     (tmp_path / "wrong.1").write_text('.TH "WRONG" "1"\n.SH NAME\nwrong \\- x\n.NOSUCH request\n\\fBx\\*[nosuch]\n')
     with pytest.raises(AssertionError):
         shown(tmp_path / "wrong.1")

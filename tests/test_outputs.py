@@ -57,7 +57,7 @@ def test_a_device_is_written_to() -> None:
     assert not Path("/dev/null").is_file()
 
 
-def test_standard_output_by_its_name_is_written_to_wherever_it_goes(tmp_path: Path) -> None:
+def test_standard_output_named_by_its_path_is_written_to(tmp_path: Path) -> None:
     """This also holds if standard output is a file, which the output does not replace."""
     target = tmp_path / "redirected"
     with target.open("wb") as file:

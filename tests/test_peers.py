@@ -55,7 +55,7 @@ def programs(directory: Path, **sources: str) -> Path:
     return directory
 
 
-def test_a_program_that_does_the_same_in_every_way(tmp_path: Path) -> None:
+def test_a_program_that_behaves_the_same_is_reported_as_equal(tmp_path: Path) -> None:
     place, state = programs(tmp_path / "suite", ordinary=ORDINARY), tmp_path / "state"
     arguments = ("--flags", "O0,dense", "--state", str(state), "--json")
     status, out, err = peers(place, *arguments)
@@ -93,7 +93,7 @@ def below(directory: Path) -> list[str]:
     return found
 
 
-def test_nothing_of_a_program_stays(tmp_path: Path) -> None:
+def test_processes_and_files_of_programs_are_removed(tmp_path: Path) -> None:
     place, scratch = programs(tmp_path / "suite", stays=STAYS), tmp_path / "scratch"
     scratch.mkdir()
     process = start(place, "--flags", "O2", "--ways", "blocks", env={**os.environ, "TMPDIR": str(scratch)})
@@ -103,7 +103,7 @@ def test_nothing_of_a_program_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_leaves_nothing(tmp_path: Path, number: int, status: int) -> None:
+def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path, number: int, status: int) -> None:
     place, scratch = programs(tmp_path / "suite", spins=SPINS), tmp_path / "scratch"
     scratch.mkdir()
     environment = {**os.environ, "TMPDIR": str(scratch)}
@@ -134,17 +134,17 @@ def ended(status: int | None = 0, out: bytes = b"", left: tuple[str, ...] = ()) 
         (ended(left=("sleep",)), ended(left=("sleep",)), []),
     ],
 )
-def test_how_runs_differ(plain: Ended, found: Ended, what: list[str]) -> None:
+def test_differences_of_runs_are_named(plain: Ended, found: Ended, what: list[str]) -> None:
     assert [each.what for each in ends("time", plain, found, frozenset())] == what
 
 
-def test_what_differs_by_itself_is_not_compared() -> None:
+def test_output_that_varies_by_itself_is_not_compared() -> None:
     but = unsteady(ended(out=b"1"), ended(out=b"2"))
     assert but == {"stdout"}
     assert list(ends("time", ended(out=b"1"), ended(out=b"3"), but)) == []
 
 
-def test_a_count_that_the_oracle_contradicts() -> None:
+def test_counts_that_contradict_the_oracle_are_reported() -> None:
     """The oracle counts an instruction that repeats by its rounds."""
     spots = {"f:+0x0": Spot(16, ""), "f:+0x4": Spot(20, "rep")}
     found = {"f:+0x0": 2, "f:+0x4": 1}
@@ -158,20 +158,20 @@ def test_a_count_that_the_oracle_contradicts() -> None:
     assert contradicted({16: 2}, {16: 2})
 
 
-def test_the_costs_of_callgrind() -> None:
+def test_counts_of_callgrind_are_parsed() -> None:
     text = "positions: instr\nob=(1) /x/prog\nfn=(1) f\n0x10 2\n+4 2\n"
     text += "cob=(2) /lib\ncalls=2 0x99\n* 700\n+2 1\nob=(2)\n0x10 5\n"
     assert oracle.parse(text, "/x/prog") == {0x10: 2, 0x14: 2, 0x16: 1}
 
 
-def test_output_and_report_are_told_apart() -> None:
+def test_a_programs_output_and_gilks_report_are_separated() -> None:
     for output in (b"", b"text", b'text\n{"a', b'{"a": 1}\n'):
         program, report = parted(ended(out=output + b'{"counts": {"f:{\\"": 1}}\n'))
         assert (program.out, report) == (output, {"counts": {'f:{"': 1}})
     assert parted(ended(out=b"text"))[1] is None
 
 
-def test_every_reason_can_be_read() -> None:
+def test_every_reason_in_the_table_is_parsed() -> None:
     known = reasons(ROOT / "tools" / "peer_suites" / "reasons.toml")
     assert all(each.why and (each.program, each.flags, each.way) != ("*", "*", "*") for each in known)
     found = Difference("no such way", "stdout", "")

@@ -51,10 +51,10 @@ def waiting(path: Path, seen: set[Path]) -> Iterator[str]:
             yield from waiting(other, seen)
 
 
-def test_all_are_there() -> None:
+def test_all_paths_of_the_quick_lane_exist() -> None:
     assert [path for path in quick.paths() if not path.exists()] == []
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_nothing_waits(path: Path) -> None:
+def test_no_test_of_the_quick_lane_waits(path: Path) -> None:
     assert list(waiting(path, set())) == []

@@ -31,7 +31,7 @@ needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler
 @pytest.mark.parametrize(
     "slow", [pytest.param(name, marks=pytest.mark.stress) for name in ("history", "fonts", "icons", "sound")]
 )
-def test_a_program_that_freezes_while_it_loads_libraries(tmp_path: Path, slow: str) -> None:
+def test_the_freeze_study_finds_the_slow_loading_of_libraries(tmp_path: Path, slow: str) -> None:
     said = study("freeze/freeze_study.py", tmp_path, slow)
     assert "1. open_menu slow: " in said
     assert len(re.findall(r"^ +[\d.]+ ms  lib\w+\.so ", said, re.MULTILINE)) == 5
@@ -44,7 +44,7 @@ needs_ffmpeg = pytest.mark.skipif(not shutil.which("ffmpeg"), reason="needs ffmp
 @needs_ffmpeg
 @pytest.mark.stress
 @pytest.mark.parametrize(("late", "function"), [("disk", "read"), ("screen", "write")])
-def test_a_player_one_end_of_which_is_late(tmp_path: Path, late: str, function: str) -> None:
+def test_the_player_study_finds_the_late_end(tmp_path: Path, late: str, function: str) -> None:
     said = study("player/player_study.py", tmp_path, late)
     assert re.search(rf"^\d\. {function} slow: took \d", said, re.MULTILINE)
     assert f"The picture stands still in {function}." in said
@@ -53,7 +53,7 @@ def test_a_player_one_end_of_which_is_late(tmp_path: Path, late: str, function: 
 @needs_ffmpeg
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_the_kernel_says_what_a_player_waits_for(tmp_path: Path) -> None:
+def test_the_player_study_finds_the_wait_in_the_kernel(tmp_path: Path) -> None:
     said = study("player/player_study.py", tmp_path, "disk", "lab", limit=3500)
     assert "The picture stands still in pipe_read." in said
 
@@ -61,7 +61,7 @@ def test_the_kernel_says_what_a_player_waits_for(tmp_path: Path) -> None:
 @needs_cc
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_a_driver_that_hangs(tmp_path: Path) -> None:
+def test_the_hang_study_finds_the_call_that_never_returned(tmp_path: Path) -> None:
     """The driver hangs with one processor, and with all. In both cases the machine is lost, and gilk says so and
     goes on."""
     said = study("hang/hang_study.py", tmp_path, limit=3500)

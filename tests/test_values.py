@@ -81,7 +81,7 @@ def behaviour(classes: tuple[Any, Any, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("options", SHAPES)
-def test_the_same_as_the_standard_librarys(options: dict[str, bool]) -> None:
+def test_dataclasses_behave_like_the_standard_librarys(options: dict[str, bool]) -> None:
     theirs, ours = (behaviour(shape(made, options)) for made in MAKERS)
     assert ours == theirs
 
@@ -108,18 +108,18 @@ class Own:
         return "own"
 
 
-def test_values_go_over_a_wire() -> None:
+def test_values_can_be_pickled() -> None:
     sent = Sent("a", (1, 2))
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         got = pickle.loads(pickle.dumps(sent, protocol))
         assert got == sent and hash(got) == hash(sent) and got is not sent
 
 
-def test_what_a_class_defines_stays() -> None:
+def test_methods_that_a_class_defines_are_kept() -> None:
     assert (repr(Own(1)), hash(Own(1)), Own(1) == Own(2)) == ("own", 5, True)
 
 
-def test_frozen_ones_stay_as_they_are() -> None:
+def test_frozen_values_cannot_be_changed() -> None:
     sent = Sent("a")
     for act in (lambda: setattr(sent, "name", "b"), lambda: setattr(sent, "other", 1), lambda: delattr(sent, "name")):
         with pytest.raises((FrozenInstanceError, AttributeError)):
@@ -127,7 +127,7 @@ def test_frozen_ones_stay_as_they_are() -> None:
     assert sent == Sent("a")
 
 
-def test_matching() -> None:
+def test_values_match_patterns_by_position() -> None:
     match Sent("a", (3,)):
         case Sent("a", (number,)):
             assert number == 3
@@ -159,7 +159,7 @@ sys.exit(7 if caught else 1)
 """
 
 
-def test_an_interrupt_while_a_constructor_is_made_is_like_any_other(tmp_path: Path) -> None:
+def test_an_interrupt_while_a_constructor_is_made_is_handled_normally(tmp_path: Path) -> None:
     """The code that catches the interrupt decides how the program ends, also if python -m started it."""
     (tmp_path / "interrupted.py").write_text(_INTERRUPTED)
     done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)

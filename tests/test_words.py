@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sentences have a subject: none begins with what, who, whose or of, unless it asks. Public class names are unique.
+"""Sentences, headings and names of tests have a subject: none begins with what, who, whose or of, unless it asks.
+Public class names are unique.
 
 Names that were given twice before this was a rule are listed below. The list may only shrink: a change removes the
 names that it makes unique, and adds none.
@@ -72,7 +73,7 @@ def test_openings_are_found(text: str, wrong: list[str]) -> None:
     assert openings(text) == wrong
 
 
-def test_code_and_headings_are_no_prose() -> None:
+def test_code_and_headings_are_not_checked_as_prose() -> None:
     page = "# What it is\n\nOne.\n- Two, `Of x`\n\n| a | Of three |\n|---|---|\n\n```\nWho\n```\n[Of links](x.md)\n"
     assert [wrong for part in prose(page) for wrong in openings(part)] == ["Of three", "Of links"]
 
@@ -81,6 +82,22 @@ def test_code_and_headings_are_no_prose() -> None:
 def test_sentences_of_a_page_have_a_subject(page: Path) -> None:
     wrong = [sentence for part in prose(page.read_text()) for sentence in openings(part)]
     assert not wrong, "say who does what: " + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
+def test_headings_of_a_page_name_their_subject(page: Path) -> None:
+    headings = [found.lstrip("# ") for found in HEADING.findall(FENCE.sub("\n", page.read_text()))]
+    assert not [wrong for heading in headings for wrong in openings(heading)], "name the subject in the field's terms"
+
+
+def test_names_of_tests_have_a_subject() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and re.match(r"test_(what|who|whom|whose|of)_", node.name)
+    }
+    assert not found, "say what is tested, so that a colleague understands a failing test by its name"
 
 
 def test_sentences_of_docstrings_have_a_subject() -> None:
@@ -130,7 +147,7 @@ def test_the_map_names_every_package() -> None:
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in GUIDES])
-def test_files_that_a_guide_names_are_there(page: Path) -> None:
+def test_files_that_a_guide_names_exist(page: Path) -> None:
     """A name without a folder may belong to any file in src."""
     known = {path.name for path in SOURCE.rglob("*.*")}
     for name in SOURCE_FILE.findall(re.sub(r"`tests/[^`]*`", "", page.read_text())):

@@ -30,7 +30,7 @@ def boundaries(path: Path) -> set[int]:
     return {int(match, 16) for match in re.findall(r"^\s+([0-9a-f]+):\t", text.stdout, re.MULTILINE)}
 
 
-def test_every_instruction_of_bash_is_one_to_objdump(bash: Analysis) -> None:
+def test_every_instruction_of_bash_begins_where_objdump_has_one(bash: Analysis) -> None:
     theirs = boundaries(bash.image.path)
     ours = {i.ip for f in bash.functions() for b in f.blocks for i in x86.decode(code(f, b.start, b.end), b.start)}
     assert len(ours) > 150_000
@@ -91,13 +91,13 @@ def test_noreturn_is_inferred_from_callees(compiled: Compile) -> None:
     assert not function(analysis, "main").noreturn
 
 
-def test_own_functions_by_a_famous_name_return(compiled: Compile) -> None:
+def test_functions_of_the_program_named_like_noreturn_library_functions_return(compiled: Compile) -> None:
     source = "int errx(int n) { return n + 1; } int main(int n, char **v) { return errx(n) + 1; }"
     analysis = compiled(source, "-O1", "-fno-inline", "-fno-builtin", "-fPIC", "-rdynamic")
     assert ends(function(analysis, "main")) == {End.RETURN}
 
 
-def test_a_jump_to_a_function_is_a_tail_call_and_one_to_a_cold_part_is_not(compiled: Compile) -> None:
+def test_a_jump_to_a_function_is_a_tail_call_but_a_jump_to_a_cold_part_is_not(compiled: Compile) -> None:
     source = """
         #include <stdio.h>
         #include <stdlib.h>
@@ -134,7 +134,7 @@ def test_landing_pads_begin_marked_blocks(compiled: Compile) -> None:
     assert {block.start for block in work.blocks if block.landing_pad} == pads
 
 
-def test_assembly_that_jumps_over_a_lock_prefix(compiled: Compile) -> None:
+def test_assembly_may_jump_over_a_lock_prefix(compiled: Compile) -> None:
     source = """
         __asm__(".globl over\\n.type over,@function\\nover:\\n cmpl $0, %esi\\n je 1f\\n lock\\n"
                 "1: cmpxchgl %edx, (%rdi)\\n jne over\\n ret\\n.size over, .-over\\n");
@@ -148,7 +148,7 @@ def test_assembly_that_jumps_over_a_lock_prefix(compiled: Compile) -> None:
     assert End.RETURN in ends(over)
 
 
-def test_targets_survive_a_cache(bash: Analysis) -> None:
+def test_jump_targets_are_the_same_when_read_from_a_cache(bash: Analysis) -> None:
     again = JumpTargets.from_arrays(bash.jumps.to_arrays())
     span = bash.image.spans[100]
     assert Analysis(bash.image, again).function(span) == bash.function(span)
@@ -156,7 +156,7 @@ def test_targets_survive_a_cache(bash: Analysis) -> None:
         JumpTargets.from_arrays({})
 
 
-def test_functions_that_share_a_tail_know_of_it(compiled: Compile) -> None:
+def test_functions_that_share_a_tail_are_marked_as_sharing(compiled: Compile) -> None:
     source = """
         __asm__(".globl one\\n.type one,@function\\none:\\n mov %edi, %eax\\n inc %eax\\n"
                 "shared: add $3, %eax\\n ret\\n.size one, .-one\\n"

@@ -34,7 +34,7 @@ def test_imported_callees_are_named(bash: Analysis, some: Function) -> None:
         assert f"{name}@plt" in listing(some, bash)
 
 
-def test_the_graph_has_a_node_a_block_and_an_edge_a_successor(bash: Analysis, some: Function) -> None:
+def test_the_graph_has_a_node_for_each_block_and_an_edge_for_each_successor(bash: Analysis, some: Function) -> None:
     text = to_dot(some, bash)
     assert len(re.findall(r"^    b\d+ \[label", text, re.MULTILINE)) == len(some.blocks)
     edges = {(int(a), int(b)) for a, b in re.findall(r"b(\d+) -> b(\d+)", text)}
@@ -42,11 +42,11 @@ def test_the_graph_has_a_node_a_block_and_an_edge_a_successor(bash: Analysis, so
     assert edges == {(block.index, at[s]) for block in some.blocks for s in block.successors}
 
 
-def test_graphviz_takes_it(bash: Analysis, some: Function) -> None:
+def test_graphviz_draws_every_block_of_the_dot_output(bash: Analysis, some: Function) -> None:
     done = subprocess.run(["dot", "-Tplain"], input=to_dot(some, bash), capture_output=True, text=True, check=True)
     assert done.stdout.count("\nnode b") == len(some.blocks)
 
 
-def test_names_in_a_live_mask() -> None:
+def test_a_mask_of_live_registers_is_shown_by_names() -> None:
     assert live_names(FLAGS_LIVE | 1 | 1 << 15) == ["rax", "r15", "flags"]
     assert len(live_names(EVERYTHING)) == 17

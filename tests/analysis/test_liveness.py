@@ -70,7 +70,7 @@ def test_leaf_functions_run_the_same_with_garbage_in_dead_registers(image: str, 
         assert trashed(f, step, source, local) == [], f"{f.name} from {step.instruction.ip:#x}, live {step.live:#x}"
 
 
-def test_the_oracle_notices_a_mask_with_a_live_register_left_out(bash: Analysis) -> None:
+def test_the_oracle_detects_a_mask_that_lacks_a_live_register(bash: Analysis) -> None:
     source = random.Random(4)
     noticed = 0
     for f in [f for f in runnable_leaves(bash) if len(f.blocks) < 5][:60]:
@@ -124,7 +124,7 @@ def entry_live(analysis: Analysis, name: str) -> int:
         ("shifts", RAX | RCX | RDX | FLAGS_LIVE, 0),
     ],
 )
-def test_what_is_live_at_the_entry(assembly: Analysis, name: str, live: int, dead: int) -> None:
+def test_registers_live_and_dead_at_the_entry_of_functions(assembly: Analysis, name: str, live: int, dead: int) -> None:
     mask = entry_live(assembly, name)
     assert mask & live == live
     assert mask & dead == 0
@@ -136,14 +136,14 @@ def test_a_register_that_a_callee_leaves_alone_stays_live_across_the_call(assemb
     assert live_at(assembly, keeps, call) & R11
 
 
-def test_the_answer_does_not_depend_on_the_order_of_asking(bash: Analysis) -> None:
+def test_liveness_does_not_depend_on_the_order_of_queries(bash: Analysis) -> None:
     spans = bash.image.spans[::40]
     backwards = Analysis(bash.image, bash.jumps)
     expected = {span.start: _entry(backwards, backwards.function(span)) for span in reversed(spans)}
     assert {span.start: _entry(bash, bash.function(span)) for span in spans} == expected
 
 
-def test_what_another_analysis_has_found_changes_no_answer(bash: Analysis) -> None:
+def test_findings_of_another_analysis_do_not_change_liveness(bash: Analysis) -> None:
     """This holds for functions that it knows, some of which call each other in circles, and for those that it does
     not know."""
     spans = bash.image.spans[::25]
@@ -164,7 +164,7 @@ def _entry(analysis: Analysis, f: Function) -> int:
     return analysis.steps(f, f.blocks[0])[0].live
 
 
-def test_live_after_is_what_is_live_before_the_transfer(bash: Analysis) -> None:
+def test_live_after_equals_the_registers_live_before_the_transfer(bash: Analysis) -> None:
     for f in [*bash.functions()][::50]:
         for block in f.blocks:
             steps = bash.steps(f, block)

@@ -34,7 +34,7 @@ def signed(offset: int) -> str:
 
 @pytest.mark.parametrize("reg", range(16))
 @pytest.mark.parametrize("offset", [0x10, 0x7FFF_FFF8])
-def test_fields_of_the_block(reg: int, offset: int) -> None:
+def test_encode_accesses_of_fields_of_the_thread_block(reg: int, offset: int) -> None:
     assert text(asm.load_gs(reg, offset)) == f"mov {WIDE[reg]}, qword ptr gs:[{offset:#x}]"
     assert text(asm.cmp_gs_zero(offset)) == f"cmp qword ptr gs:[{offset:#x}], 0"
     assert text(asm.cmp_gs(reg, offset)) == f"cmp {WIDE[reg]}, qword ptr gs:[{offset:#x}]"
@@ -44,7 +44,7 @@ def test_fields_of_the_block(reg: int, offset: int) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("reg", range(16))
-def test_fields_of_a_record(reg: int, base: int) -> None:
+def test_encode_accesses_of_fields_of_a_record(reg: int, base: int) -> None:
     for offset in (0, 0x1234, -8):
         place = f"gs:[{WIDE[base]}{signed(offset)}]"
         assert text(asm.store_gs(reg, base, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
@@ -59,24 +59,24 @@ def test_fields_of_a_record(reg: int, base: int) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("reg", range(16))
-def test_a_bit(reg: int, base: int) -> None:
+def test_encode_a_bit_test(reg: int, base: int) -> None:
     assert text(asm.bit_test(base, reg)) == f"bt dword ptr [{WIDE[base]}], {NARROW[reg]}"
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_bits_of_a_byte(base: int) -> None:
+def test_encode_operations_on_bits_of_a_byte(base: int) -> None:
     assert text(asm.test_byte_immediate(base, 0x41)) == f"test byte ptr [{WIDE[base]}], 0x41"
 
 
 @pytest.mark.parametrize("offset", [8, 0x1F2C0, -0x1000])
-def test_bits_of_a_word_of_the_processor(offset: int) -> None:
+def test_encode_operations_on_bits_of_a_per_cpu_word(offset: int) -> None:
     place = f"gs:[{offset & (1 << 64) - 1:#x}]" if offset > 9 or offset < 0 else f"gs:[{offset}]"
     assert text(asm.test_gs32_immediate(offset, 0xFF0100)) == f"test dword ptr {place}, 0xff0100"
 
 
 @pytest.mark.parametrize("reg", range(16))
 @pytest.mark.parametrize("offset", [0, 8, -0x80, 0x1000])
-def test_the_stack(reg: int, offset: int) -> None:
+def test_encode_accesses_of_the_stack(reg: int, offset: int) -> None:
     place = f"[rsp{signed(offset)}]"
     assert text(asm.lea_stack(reg, offset)) == f"lea {WIDE[reg]}, {place}"
     assert text(asm.store_stack(reg, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
@@ -85,12 +85,12 @@ def test_the_stack(reg: int, offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 4, 127])
-def test_a_word_on_the_stack(offset: int) -> None:
+def test_encode_operations_on_a_word_on_the_stack(offset: int) -> None:
     assert text(asm.store_stack_immediate(offset, 0x89ABCDEF)) == f"mov dword ptr [rsp{signed(offset)}], 0x89abcdef"
 
 
 @pytest.mark.parametrize("reg", range(16))
-def test_registers_alone(reg: int) -> None:
+def test_encode_instructions_with_one_register(reg: int) -> None:
     assert text(asm.rdfsbase(reg)) == f"rdfsbase {WIDE[reg]}"
     assert text(asm.and_immediate(reg, 0xFFFFF)) == f"and {NARROW[reg]}, 0xfffff"
     assert text(asm.move_immediate(reg, 0xFFFFFFFE)) == f"mov {NARROW[reg]}, 0xfffffffe"
@@ -102,7 +102,7 @@ def test_registers_alone(reg: int) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("reg", range(16))
-def test_memory(reg: int, base: int) -> None:
+def test_encode_loads_and_stores(reg: int, base: int) -> None:
     for offset in (0, 8, -0x80, 0x80, 0x1234):
         place = f"[{WIDE[base]}{signed(offset)}]"
         assert text(asm.store(reg, base, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
@@ -113,7 +113,7 @@ def test_memory(reg: int, base: int) -> None:
 
 
 @pytest.mark.parametrize("reg", range(16))
-def test_more_registers_alone(reg: int) -> None:
+def test_encode_more_instructions_with_one_register(reg: int) -> None:
     assert text(asm.push(reg)) == f"push {WIDE[reg]}"
     assert text(asm.pop(reg)) == f"pop {WIDE[reg]}"
     assert text(asm.move_immediate64(reg, -0x1000)) == f"movabs {WIDE[reg]}, 0xfffffffffffff000"
@@ -153,7 +153,7 @@ def test_more_registers_alone(reg: int) -> None:
         (asm.JC32 + b"\x10\0\0\0", "jb 0x1016"),
     ],
 )
-def test_constants(code: bytes, expected: str) -> None:
+def test_encode_constants(code: bytes, expected: str) -> None:
     assert text(code) == expected
 
 
@@ -169,7 +169,7 @@ def test_flags_come_back_from_lahf_and_seto() -> None:
         assert run(save + spoil + restore, AT, flags=0x202 | flags).flags & 0x8D5 == flags
 
 
-def test_no_encoder_is_left_out() -> None:
+def test_every_encoder_has_a_test() -> None:
     with open(__file__) as file:
         source = file.read()
     public = [name for name, value in vars(asm).items() if not name.startswith("_") and _is_encoder(value)]

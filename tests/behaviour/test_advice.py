@@ -62,7 +62,7 @@ def arithmetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
-def test_what_the_program_sees_is_what_advice_returns(arithmetic: Path, case: tuple[str, str, str, str, str]) -> None:
+def test_the_program_gets_the_value_that_advice_returns(arithmetic: Path, case: tuple[str, str, str, str, str]) -> None:
     function, text, signature, when, expected = case
     with rounds(arithmetic) as program:
         with session(program.pid) as one:
@@ -75,14 +75,14 @@ def test_what_the_program_sees_is_what_advice_returns(arithmetic: Path, case: tu
 
 
 @pytest.mark.parametrize("name", ["advice.c", "measured.c"])
-def test_a_file_may_be_called_as_those_are_that_are_made_of_it(arithmetic: Path, tmp_path: Path, name: str) -> None:
+def test_an_advice_file_may_have_the_name_of_a_generated_file(arithmetic: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("long f(long a, long b) { return proceed(a, b) + 1; }\n")
     with rounds(arithmetic) as program, session(program.pid) as one:
         one.advise("add:entry", advice(tmp_path / name, "f", "long add(long a, long b)"))
         assert program.ask().startswith("8 ")
 
 
-def test_advice_on_several_functions_and_one_after_the_other(arithmetic: Path) -> None:
+def test_advice_on_several_functions_and_two_advices_in_turn_on_one(arithmetic: Path) -> None:
     with rounds(arithmetic) as program, session(program.pid) as one:
         one.advise("add:entry", advice("long f(long r, long a, long b) { return -r; }", "f",
                                        "long add(long a, long b)", "after"))  # fmt: skip
@@ -105,7 +105,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("function", "signature", "slug"), REFUSED)
-def test_what_cannot_be_is_refused_by_name_and_nothing_has_changed(
+def test_impossible_advice_is_refused_by_name_and_changes_nothing(
     tmp_path: Path, function: str, signature: str, slug: str
 ) -> None:
     source = """
@@ -156,7 +156,7 @@ static void one_round(void)
 """
 
 
-def test_calls_that_are_left_by_longjmp_are_not_taken_for_others(tmp_path: Path) -> None:
+def test_calls_left_by_longjmp_are_not_confused_with_later_calls(tmp_path: Path) -> None:
     """The result counts the calls whose return the advice has seen, no more and no fewer."""
     returned = "long f(long r, long n) { return r + (1L << 40); }"
     with rounds(build(tmp_path, LONGJMP)) as program:
@@ -184,7 +184,7 @@ static void one_round(void)
 """
 
 
-def test_exceptions_pass_through_advice_that_waits(tmp_path: Path) -> None:
+def test_exceptions_pass_through_suspended_advice(tmp_path: Path) -> None:
     options = ("-O2", "-fno-optimize-sibling-calls")
     with rounds(build(tmp_path, EXCEPTIONS, *options, compiler="g++")) as program:
         caught, ended, total = map(int, program.ask().split())
@@ -220,7 +220,7 @@ static void one_round(void)
 """
 
 
-def test_threads_may_end_amid_a_call_that_has_advice(tmp_path: Path) -> None:
+def test_threads_may_end_during_a_call_that_has_advice(tmp_path: Path) -> None:
     with rounds(build(tmp_path, THREADS)) as program:
         exited, cancelled, returned = map(int, program.ask().split())
         assert (exited, cancelled) == (20, 20)
@@ -259,7 +259,7 @@ static void one_round(void)
          "inplace", "31 5"),
     ],
 )  # fmt: skip
-def test_advice_may_call_what_the_program_has(tmp_path: Path, text: str, when: str, expected: str) -> None:
+def test_advice_may_call_functions_of_the_program(tmp_path: Path, text: str, when: str, expected: str) -> None:
     with rounds(build(tmp_path, CALLS_OUT)) as program:
         assert program.ask() == "8.5 5"
         with session(program.pid) as one:
@@ -281,7 +281,7 @@ CLOBBERS = """
 
 @pytest.mark.parametrize("result", ["r", "proceed(x)"])
 @pytest.mark.parametrize("more", ["", 'char s[99]; snprintf(s, sizeof s, "%f", (double)x);'])
-def test_registers_that_the_original_leaves_alone_are_left_alone(more: str, result: str) -> None:
+def test_advice_preserves_the_registers_that_the_original_preserves(more: str, result: str) -> None:
     """The callers keep values in these registers; the program checks its results itself."""
     with Loop([built("ipara")]) as program, session(program.pid) as one:
         for name, kind in (("ipara_callee", "long"), ("ipara_leaf", "double")):
@@ -303,7 +303,7 @@ const unsigned char *f(void *statement, int column)
 }"""
 
 
-def test_a_stock_program_prints_what_advice_says() -> None:
+def test_a_stock_program_prints_the_text_that_advice_puts_in() -> None:
     asked = subprocess.Popen(["yes", "select 'first', 'second';"], stdout=subprocess.PIPE)
     with asked, subprocess.Popen(["sqlite3"], stdin=asked.stdout, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout

@@ -141,7 +141,7 @@ extern unsigned char seen[]; extern unsigned long used; unsigned long sum(void);
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
 @pytest.mark.parametrize("jumping", [False, True], ids=["returning", "jumping"])
-def test_calls_are_what_they_are_without_advice(
+def test_calls_of_random_signatures_are_the_same_with_and_without_advice(
     tmp_path_factory: pytest.TempPathFactory, compiler: str, level: str, jumping: bool
 ) -> None:
     @settings(max_examples=1, deadline=None, phases=(Phase.generate,), database=None,

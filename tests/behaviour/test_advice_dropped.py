@@ -15,7 +15,7 @@ WAITS = waiting("", "waiter", 10)
 
 
 @pytest.mark.parametrize("then", ["ends", "removed", "again", "planned anew"])
-def test_advice_that_waits_is_dropped_when_it_is_taken_out(tmp_path: Path, then: str) -> None:
+def test_suspended_advice_is_dropped_when_it_is_taken_out(tmp_path: Path, then: str) -> None:
     """The advice is not dropped if the function's patch is only planned anew, because another probe comes."""
     text = advice("long f(long n) { return proceed() + proceed(n * 10); }", "f", "long waiter(long n)")
     with rounds(build(tmp_path, WAITS)) as program:
@@ -94,7 +94,7 @@ volatile double half = 0.5;
          "a, b, c, d, e, g, x, y", KEPT),
     ],
 )  # fmt: skip
-def test_a_call_that_loses_its_advice_has_the_registers_of_its_caller(
+def test_a_call_that_loses_its_advice_returns_with_its_callers_registers(
     tmp_path: Path, signature: str, given: str, kept: str
 ) -> None:
     """The exceptions are the arguments that proceed() was given."""

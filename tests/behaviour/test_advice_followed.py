@@ -34,7 +34,7 @@ static void one_round(void) { static long n; printf("%ld\\n", n++ ? near(n) : 0)
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("option", ["-Wl,-z,now", "-Wl,-z,lazy", "-fno-plt"])
-def test_jumps_to_another_image(tmp_path: Path, option: str, compiler: str) -> None:
+def test_advice_follows_jumps_to_another_image(tmp_path: Path, option: str, compiler: str) -> None:
     """The library is out of reach of the program, in which the advice is."""
     source, library = tmp_path / "library.c", tmp_path / "library.so"
     source.write_text(LIBRARY)
@@ -67,7 +67,7 @@ MANY = "\n".join(
 )  # fmt: skip
 
 
-def test_a_chain_of_64_functions_is_followed_and_no_longer_one(tmp_path: Path) -> None:
+def test_a_chain_of_64_functions_is_followed_and_a_longer_chain_is_refused(tmp_path: Path) -> None:
     with rounds(build(tmp_path, MANY, *TAILS)) as program, session(program.pid) as one:
         with pytest.raises(GilkError, match="more than 64 functions") as caught:
             after(one, "f64", "return -r;")
@@ -101,7 +101,9 @@ static void one_round(void) { printf("%ld %ld\\n", leads(1), before(1)); }
      ("leads", "tail-call", r"anywhere ends in a jump to wherever a pointer leads, at \+0x"),
      ("before", "advice-refused", "program:restarts:.*: rseq")],
 )  # fmt: skip
-def test_what_cannot_be_followed_is_refused_by_name(tmp_path: Path, function: str, slug: str, says: str) -> None:
+def test_tail_calls_that_cannot_be_followed_are_refused_by_name(
+    tmp_path: Path, function: str, slug: str, says: str
+) -> None:
     with rounds(build(tmp_path, NOT_TO_BE_HAD, *TAILS)) as program, session(program.pid) as one:
         with pytest.raises(GilkError, match=says) as caught:
             after(one, function, "return -r;")

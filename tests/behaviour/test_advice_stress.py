@@ -130,7 +130,7 @@ def test_advice_comes_and_goes_a_hundred_times(request: pytest.FixtureRequest, n
 
 
 @pytest.mark.parametrize("name", ["busy", "jumping"])
-def test_all_at_once_beside_probes_at_the_same_points(request: pytest.FixtureRequest, name: str) -> None:
+def test_all_advice_at_once_beside_probes_at_the_same_points(request: pytest.FixtureRequest, name: str) -> None:
     pieces: Pieces = WOVEN if name == "busy" else JUMPS
     with rounds(request.getfixturevalue(name)) as program:
         program.ask()
@@ -147,7 +147,7 @@ def test_all_at_once_beside_probes_at_the_same_points(request: pytest.FixtureReq
         assert not differences(program.pid) and not leftovers(program.pid)
 
 
-def test_the_keeper_is_killed_meanwhile(busy: Path) -> None:
+def test_the_program_goes_on_with_its_advice_when_the_keeper_is_killed(busy: Path) -> None:
     """The program goes on, and keeps the advice."""
     with rounds(busy) as program:
         program.ask()

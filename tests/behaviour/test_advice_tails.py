@@ -74,7 +74,9 @@ def put_in(one: AdvisedSession, function: str, when: str, body: str) -> tuple[Pr
 
 
 @pytest.mark.parametrize("case", seldom(((case,) for case in ADVICE), 9), ids=range(len(ADVICE)))
-def test_results_are_those_of_the_calls(chain: Path, case: tuple[tuple[tuple[str, str, str], ...], str]) -> None:
+def test_functions_that_end_in_jumps_return_the_results_of_their_advised_calls(
+    chain: Path, case: tuple[tuple[tuple[str, str, str], ...], str]
+) -> None:
     pieces, expected = case
     with rounds(chain) as program:
         assert program.ask() == PLAIN
@@ -88,7 +90,7 @@ def test_results_are_those_of_the_calls(chain: Path, case: tuple[tuple[tuple[str
         assert not differences(program.pid) and not leftovers(program.pid)
 
 
-def test_advice_goes_in_any_order_and_the_rest_stays(chain: Path) -> None:
+def test_advice_is_removed_in_any_order_and_the_rest_stays(chain: Path) -> None:
     with rounds(chain) as program, session(program.pid) as one:
         first = after(one, "both", "return -r;")
         second = after(one, "one", "return r + 1000;")
@@ -103,7 +105,7 @@ def test_advice_goes_in_any_order_and_the_rest_stays(chain: Path) -> None:
         assert program.ask() == "15 71 701 200 -31 -401 6"
 
 
-def test_probes_name_the_functions_that_got_a_comparison(chain: Path) -> None:
+def test_probes_name_the_functions_into_which_a_comparison_was_inserted(chain: Path) -> None:
     with rounds(chain) as program, session(program.pid) as one:
         made = after(one, "first", "return r;")
         assert {probe.row.function for probe in made} == {"first", "middle", "last"}
@@ -141,7 +143,9 @@ static void one_round(void)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_calls_that_were_left_are_not_taken_for_others_in_the_same_place(tmp_path: Path, compiler: str) -> None:
+def test_abandoned_calls_are_not_confused_with_later_calls_at_the_same_stack_place(
+    tmp_path: Path, compiler: str
+) -> None:
     program = build(tmp_path, LEFT, *TAILS, compiler=compiler)
     assert jumps(program, "first", "last")
     total = sum(n * 2 + 101 if n % 3 == 0 else n + 101 for n in range(600))
@@ -178,7 +182,7 @@ static void one_round(void)
 """
 
 
-def test_jumps_that_depend_on_conditions_and_loops_to_the_beginning(tmp_path: Path) -> None:
+def test_advice_on_functions_with_conditional_tail_jumps_and_loops_to_the_start(tmp_path: Path) -> None:
     with rounds(build(tmp_path, WRITTEN, *TAILS)) as program:
         assert program.ask() == "5 7 11 40 40 40"
         with session(program.pid) as one:
@@ -202,7 +206,7 @@ static void one_round(void) { printf("%ld %ld %ld\\n", from(4), from(3), even(10
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_functions_that_jump_to_each_other(tmp_path: Path, compiler: str) -> None:
+def test_advice_on_functions_that_jump_to_each_other(tmp_path: Path, compiler: str) -> None:
     """Each jump to a function with advice counts as a call of it."""
     program = build(tmp_path, MUTUAL, *TAILS, compiler=compiler)
     assert jumps(program, "even", "odd") and jumps(program, "odd", "even") and jumps(program, "from", "even")
@@ -268,7 +272,7 @@ NOINLINE long first(long n) { __asm__ volatile(""); return second(n + 100); }
         ((0, 1, 2), 112),
     ],
 )
-def test_of_several_that_wait_for_one_return_some_are_taken_out(
+def test_some_of_several_advices_suspended_in_one_call_are_removed(
     tmp_path: Path, gone: tuple[int, ...], expected: int
 ) -> None:
     """The function returns 112. To that 2 is added, then it is multiplied by 10, then 1000 is added."""

@@ -45,7 +45,7 @@ def assert_clean(pid: int) -> None:
 
 
 @pytest.mark.parametrize("name", [n if n in MOVING else pytest.param(n, marks=pytest.mark.stress) for n in LOOPS])
-def test_all_blocks_of_a_running_program(name: str) -> None:
+def test_all_blocks_of_a_running_program_are_counted_and_restored(name: str) -> None:
     with Loop([build(name)]) as loop:
         assert wait_for(lambda: not deaf(loop.pid))
         before = signals(loop.pid)
@@ -63,7 +63,7 @@ def test_all_blocks_of_a_running_program(name: str) -> None:
 
 @pytest.mark.stress
 @pytest.mark.parametrize("name", ["threads", "exceptions", "syscalls", "fork"])
-def test_all_blocks_of_libc_too(name: str) -> None:
+def test_all_blocks_of_a_running_program_and_its_libc_are_counted(name: str) -> None:
     with Loop([build(name)]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:
             session.insert("*:blocks", gilk.count)
@@ -83,7 +83,7 @@ def test_the_gs_base_is_given_back(name: str) -> None:
         assert gs_bases(loop.pid) == {0}
 
 
-def test_again_and_again() -> None:
+def test_a_process_is_attached_to_again_and_again() -> None:
     """Nothing accumulates over three sessions."""
     with Loop([build("hot8")]) as loop:
         maps = len(open(f"/proc/{loop.pid}/maps").readlines())
@@ -108,7 +108,7 @@ def test_blocked_system_calls_are_not_disturbed() -> None:
         assert wait_for(lambda: session.poll().num_rows > 10)
 
 
-def test_a_sleep_is_as_long_as_asked() -> None:
+def test_a_sleep_takes_as_long_as_the_program_asked_for() -> None:
     """The sleep goes on for the time that was left, and ends. On a busy machine only a longer sleep may still be
     there to attach to."""
     assert any(_slept(seconds) for seconds in (3, 15, 60))
@@ -150,7 +150,7 @@ def test_a_stopped_process_stays_stopped() -> None:
         assert wait_for(lambda: cpu(loop.pid) > ticks)
 
 
-def test_a_process_stopped_meanwhile_stays_stopped() -> None:
+def test_a_process_stopped_during_a_session_stays_stopped() -> None:
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:
             session.insert("*:blocks", gilk.count)
@@ -163,7 +163,7 @@ def test_a_process_stopped_meanwhile_stays_stopped() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGWINCH, signal.SIGURG])
-def test_signals_sent_meanwhile_do_no_harm(number: signal.Signals) -> None:
+def test_signals_sent_during_changes_do_no_harm(number: signal.Signals) -> None:
     with Loop([build("signals")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         session.insert("*:blocks", gilk.count)
         for _ in range(20):
@@ -171,7 +171,7 @@ def test_signals_sent_meanwhile_do_no_harm(number: signal.Signals) -> None:
             session.remove(session.insert("*:entry", gilk.stamp))
 
 
-def test_several_processes_at_once() -> None:
+def test_sessions_in_two_processes_at_once() -> None:
     with Loop([build("hot8")]) as one, Loop([build("work")]) as two:
         with gilk.attach(one.pid) as first, gilk.attach(two.pid) as second:
             with first.session() as a, second.session() as b:
@@ -182,7 +182,7 @@ def test_several_processes_at_once() -> None:
         assert_clean(two.pid)
 
 
-def test_killed_while_it_stands_still() -> None:
+def test_a_process_killed_while_the_session_has_stopped_it_is_reported() -> None:
     """Whoever waits for the process learns of its end at once, although the session goes on."""
     with mortal([build("hot8")]) as program:
         with gilk.attach(program.pid) as target, target.session() as session:
@@ -195,7 +195,7 @@ def test_killed_while_it_stands_still() -> None:
             assert killer.wait() == 0
 
 
-def test_a_launched_program_is_as_nice_as_if_it_had_been_launched_without() -> None:
+def test_a_launched_program_has_the_same_nice_value_as_without_gilk() -> None:
     """The keeper raises its own priority if it may, but not that of the program that it launches."""
     with redirected() as (out, _), gilk.launch(["nice"]) as target:
         keeper = target.process.keeper.pid

@@ -29,17 +29,17 @@ def fails(slug: str, status: int, *arguments: str | os.PathLike[str], **options:
     return error
 
 
-def test_no_such_process() -> None:
+def test_attaching_to_a_process_that_does_not_exist_is_refused() -> None:
     fails("no-such-process", 4, "-i", "main:entry=count", "-p", "4194303")
 
 
-def test_a_kernel_thread() -> None:
+def test_attaching_to_a_kernel_thread_is_refused() -> None:
     if not Path("/proc/2/comm").exists() or Path("/proc/2/comm").read_text().strip() != "kthreadd":
         pytest.skip("no kernel threads in this container")
     fails("no-such-process", 4, "-i", "main:entry=count", "-p", "2")
 
 
-def test_a_zombie() -> None:
+def test_attaching_to_a_zombie_is_refused() -> None:
     child = subprocess.Popen(["/bin/true"])
     assert wait_for(lambda: state(child.pid) == "Z")
     error = fails("no-such-process", 4, "-i", "main:entry=count", "-p", str(child.pid))
@@ -48,7 +48,7 @@ def test_a_zombie() -> None:
 
 
 @ROOT_ONLY
-def test_no_permission() -> None:
+def test_attaching_without_permission_is_refused() -> None:
     with Loop([build("shortblocks")]) as loop:
         site = [p for p in sys.path if p.endswith("site-packages")]
         path = os.pathsep.join([ENVIRONMENT["PYTHONPATH"], *site])
@@ -68,7 +68,7 @@ def test_no_permission() -> None:
 
 
 @pytest.mark.parametrize("tracer", [["strace", "-qq", "-f", "-o", "/dev/null", "-p"], ["gdb", "-q", "-nx", "-p"]])
-def test_already_traced(tracer: list[str]) -> None:
+def test_attaching_to_a_process_that_another_tracer_has_is_refused(tracer: list[str]) -> None:
     with Loop([build("shortblocks")]) as loop:
         other = subprocess.Popen(
             [*tracer, str(loop.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -82,7 +82,7 @@ def test_already_traced(tracer: list[str]) -> None:
         assert differences(loop.pid) == []
 
 
-def test_a_32_bit_program(tmp_path: Path) -> None:
+def test_a_32_bit_program_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "small.S"
     source.write_text(".globl _start\n_start: mov $1, %eax\n xor %ebx, %ebx\n int $0x80\n")
     program = tmp_path / "small"
@@ -91,7 +91,7 @@ def test_a_32_bit_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("at", "value", "slug"), [(18, 183, "elf-machine"), (4, 1, "elf-class")])
-def test_a_program_for_another_machine(tmp_path: Path, at: int, value: int, slug: str) -> None:
+def test_a_program_for_another_machine_is_refused(tmp_path: Path, at: int, value: int, slug: str) -> None:
     """Launching it fails in the kernel; scanning it says why."""
     program = tmp_path / "foreign"
     content = bytearray(Path("/bin/true").read_bytes())
@@ -104,7 +104,7 @@ def test_a_program_for_another_machine(tmp_path: Path, at: int, value: int, slug
     assert run_gilk("run", "--json", "-i", "*:entry=count", "--", str(program)).returncode in (3, 4)
 
 
-def test_not_a_program(tmp_path: Path) -> None:
+def test_launching_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes"
     file.write_text("not a program\n")
     fails("cannot-launch", 4, "-i", "main:entry=count", "--", str(file))
@@ -112,7 +112,7 @@ def test_not_a_program(tmp_path: Path) -> None:
     fails("cannot-launch", 4, "-i", "main:entry=count", "--", str(tmp_path))
 
 
-def test_a_process_that_ends_while_we_attach() -> None:
+def test_a_process_may_end_while_gilk_attaches() -> None:
     """Any outcome but a traceback or a hang will do, and the process must end by itself."""
     for delay in range(12):
         child = subprocess.Popen(["/bin/sleep", f"0.{delay:02}5"])
@@ -124,7 +124,7 @@ def test_a_process_that_ends_while_we_attach() -> None:
         assert child.wait() == 0
 
 
-def test_a_process_killed_while_we_are_in_it() -> None:
+def test_a_process_may_be_killed_during_a_session() -> None:
     loop = Loop([build("hot8")])
     with gilk.attach(loop.pid) as target, target.session() as session:
         session.insert("hot:entry", gilk.count)
@@ -137,7 +137,7 @@ def test_a_process_killed_while_we_are_in_it() -> None:
         assert sum(session.counts().values()) > 0
 
 
-def test_another_program_is_executed_meanwhile() -> None:
+def test_a_process_that_executes_another_program_before_the_first_change_is_refused() -> None:
     """This happens between the look at the process and the first change of it. The new program is left alone."""
     words = ["sh", "-c", "read -r line; exec sleep 1000"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, text=True) as child:
@@ -157,7 +157,7 @@ def test_another_program_is_executed_meanwhile() -> None:
             child.kill()
 
 
-def test_the_gs_base_is_in_use(tmp_path: Path) -> None:
+def test_a_process_that_uses_its_gs_base_is_refused(tmp_path: Path) -> None:
     text = (
         "#include <asm/prctl.h>\n#include <stdio.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
         'static long mine[4];\nint main(void) { syscall(SYS_arch_prctl, ARCH_SET_GS, mine); puts("ready"); fflush(stdout); '
@@ -172,7 +172,7 @@ def test_the_gs_base_is_in_use(tmp_path: Path) -> None:
     assert child.returncode == 0
 
 
-def test_two_sessions_in_one_process() -> None:
+def test_two_sessions_may_share_one_process() -> None:
     with Loop([build("shortblocks")]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:
             (probe,) = session.insert("sb_ones:entry", gilk.count)
@@ -191,7 +191,7 @@ def test_two_sessions_in_one_process() -> None:
 @pytest.mark.parametrize(
     "words", [["-o", "/dev/full"], ["-o", "{tmp}/no/such/directory/x.parquet"], ["-o", "/proc/x.parquet"]]
 )
-def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> None:
+def test_an_output_file_that_cannot_be_written_is_an_error(tmp_path: Path, words: list[str]) -> None:
     with Loop([build("shortblocks")]) as loop:
         words = [word.format(tmp=tmp_path) for word in words]
         done = run_gilk(
@@ -204,7 +204,7 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> N
         assert leftovers(loop.pid) == []
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_keeps_the_target_clean(tmp_path: Path) -> None:
     """The file as far as it was written can be read; the counts are complete; the target is as it was."""
     output = tmp_path / "samples.parquet"
 
@@ -246,7 +246,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         ("hot:entry=/no/such.c:function", "no-such-file"), ("=count", "bad-point"), (":::=count", "bad-point"),
     ],
 )  # fmt: skip
-def test_bad_points(insert: str, slug: str) -> None:
+def test_malformed_points_are_refused(insert: str, slug: str) -> None:
     fails(slug, 2, "-i", insert, "--", str(build("hot8")), "10")
 
 
@@ -255,7 +255,7 @@ def test_a_misspelt_function_is_suggested() -> None:
     assert "hot_asm" in error["hint"]
 
 
-def test_a_function_of_a_library_is_found_for_who_names_no_image() -> None:
+def test_a_function_named_without_an_image_is_suggested_from_its_library() -> None:
     """`malloc` is libc's, which the linker tells, too."""
     error = fails("no-such-function", 2, "-i", "malloc:entry=count", "--", "/bin/ls", "-d", "/")
     listed = subprocess.run(["ldd", "/bin/ls"], capture_output=True, text=True, check=True).stdout
@@ -265,7 +265,7 @@ def test_a_function_of_a_library_is_found_for_who_names_no_image() -> None:
     assert "libc.so.6:malloc:entry" in done.stderr and "0 records" not in done.stderr
 
 
-def test_nothing_to_do() -> None:
+def test_a_command_line_without_target_or_with_two_is_refused() -> None:
     fails("no-target", 2, "-i", "main:entry=count")
     fails("two-commands", 2, "-i", "main:entry=count", "-c", "true", "--", "true")
     fails("two-commands", 2, "-i", "main:entry=count", "-c", "true", "-c", "false")
@@ -307,7 +307,7 @@ def test_an_unharmed_target_after_each_failure() -> None:
             assert leftovers(loop.pid) == []
 
 
-def test_more_points_than_asked_for() -> None:
+def test_inserting_more_points_than_the_session_has_room_for_is_refused() -> None:
     with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, target.session(points=4) as session:
         with pytest.raises(gilk.UsageError) as caught:
             session.insert("*:blocks", gilk.count)
@@ -320,7 +320,7 @@ def test_more_points_than_asked_for() -> None:
     "words", [("run", "-i", "true:*:entry=count"), ("trace",), ("dtrace", "-n", "BEGIN { exit(0) }")]
 )
 @pytest.mark.parametrize("output", ["no/such/directory/x", "directory", "/proc/x"])
-def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words: tuple[str, ...], output: str) -> None:
+def test_an_output_file_is_checked_before_the_program_begins(tmp_path: Path, words: tuple[str, ...], output: str) -> None:
     (tmp_path / "directory").mkdir()
     begun = tmp_path / "begun"
     script = tmp_path / "true"
@@ -337,7 +337,7 @@ def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words:
 @pytest.mark.parametrize(
     "words", [("run", "-i", "nothing:*:entry=count"), ("trace", "--start", "call:no_such_function")]
 )
-def test_an_earlier_output_stays_until_there_is_another(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_an_earlier_output_file_stays_until_a_new_one_replaces_it(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "out").write_text("earlier")
     done = run_gilk(*words, "-o", tmp_path / "out", "--", "true", timeout=250)
     assert done.returncode != 0

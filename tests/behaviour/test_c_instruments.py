@@ -116,14 +116,14 @@ def samples(program: Path, where: str, instrument: str | gilk.CFunction, **optio
     return table.sort_by("time")
 
 
-def test_the_form_of_the_paper(program: Path, instruments: Path) -> None:
+def test_an_instrument_in_the_form_of_the_paper(program: Path, instruments: Path) -> None:
     table = samples(program, "target:entry", gilk.c(instruments, "simple_instr"))
     values = table["value"].to_pylist()
     assert len(values) == 5
     assert values == sorted(values)
 
 
-def test_the_form_with_registers(program: Path, instruments: Path) -> None:
+def test_an_instrument_that_takes_registers(program: Path, instruments: Path) -> None:
     assert samples(program, "target:entry", gilk.c(instruments, "first_argument"))["value"].to_pylist() == [
         0,
         1,
@@ -133,35 +133,35 @@ def test_the_form_with_registers(program: Path, instruments: Path) -> None:
     ]
 
 
-def test_the_form_with_both(program: Path, instruments: Path) -> None:
+def test_an_instrument_that_takes_the_point_and_registers(program: Path, instruments: Path) -> None:
     table = samples(program, "target:entry", gilk.c(instruments, "both"))
     assert table["value"].to_pylist() == [0, 1, 2, 3, 4]
     assert table["extra"].to_pylist() == [0, 10, 20, 30, 40]
 
 
-def test_variables_keep_their_values(program: Path, instruments: Path) -> None:
+def test_variables_of_an_instrument_keep_their_values_between_hits(program: Path, instruments: Path) -> None:
     table = samples(program, "target:entry", gilk.c(instruments, "counts_itself"))
     assert table["value"].to_pylist() == [1001, 1002, 1003, 1004, 1005]
     assert table["extra"].to_pylist() == [2, 4, 6, 8, 10]
 
 
-def test_text(program: Path, instruments: Path) -> None:
+def test_an_instrument_logs_text(program: Path, instruments: Path) -> None:
     table = samples(program, "target:entry", gilk.c(instruments, "logs_text"))
     assert table["text"].to_pylist() == ["even", "odd", "even", "odd", "even"]
 
 
-def test_functions_of_libc(program: Path, instruments: Path) -> None:
+def test_an_instrument_calls_functions_of_libc(program: Path, instruments: Path) -> None:
     table = samples(program, "target:entry", gilk.c(instruments, "calls_libc"))
     assert table["text"].to_pylist() == [f"2.50 and {i}" for i in range(5)]
 
 
-def test_functions_and_variables_of_the_program(program: Path, instruments: Path) -> None:
+def test_an_instrument_uses_functions_and_variables_of_the_program(program: Path, instruments: Path) -> None:
     table = samples(program, "target:entry", gilk.c(instruments, "uses_the_program"))
     assert table["value"].to_pylist() == [0, 2, 4, 6, 8]
     assert table["extra"].to_pylist() == [77] * 5
 
 
-def test_what_calls_out_is_not_entered_again(program: Path, instruments: Path) -> None:
+def test_an_instrument_that_calls_the_function_it_is_at_is_not_reentered(program: Path, instruments: Path) -> None:
     """The instrument at twice() calls twice()."""
     table = samples(program, "twice:entry", gilk.c(instruments, "uses_the_program"))
     assert table["value"].to_pylist() == [0, 2, 4, 6, 8]
@@ -176,20 +176,20 @@ def test_vector_state_is_kept_when_libc_is_called(instruments: Path, where: str)
 
 @pytest.mark.parametrize("name", ["redzone", "ipara", "recursion", "exceptions", "setjmp", "signals", "threads"])
 @pytest.mark.parametrize("function", ["simple_instr", pytest.param("both", marks=pytest.mark.stress), "calls_libc"])
-def test_programs_do_not_notice(instruments: Path, name: str, function: str) -> None:
+def test_programs_behave_the_same_with_c_instruments_everywhere(instruments: Path, name: str, function: str) -> None:
     command = [build(name), "1"]
     ran = run([f"*:entry={instruments}:{function}", f"*:return={instruments}:{function}"], command, timeout=120)
     assert ran.visible == plain(command).visible
     assert ran.report["restored"] is True
 
 
-def test_args(program: Path) -> None:
+def test_the_args_instrument_records_the_arguments_of_calls(program: Path) -> None:
     table = samples(program, "target:entry", "args")
     rows = list(zip(*(table[f"arg{n}"].to_pylist() for n in (0, 1, 3, 4, 5)), strict=True))
     assert rows == [(i, i * 10, -i % 2**64, 1 << 40, i << 33) for i in range(5)]
 
 
-def test_regs(program: Path) -> None:
+def test_the_regs_instrument_records_the_registers(program: Path) -> None:
     table = samples(program, "target:entry", "regs")
     rows = list(zip(*(table[name].to_pylist() for name in ("rdi", "rsi", "rcx", "r8", "r9")), strict=True))
     assert rows == [(i, i * 10, -i % 2**64, 1 << 40, i << 33) for i in range(5)]
@@ -215,7 +215,7 @@ int main(void)
 
 
 @pytest.mark.parametrize("instrument", ["args", "regs", "both"])
-def test_what_runs_before_it_at_the_same_point_does_not_show(
+def test_an_instrument_sees_the_registers_as_they_were_before_others_at_its_point(
     tmp_path: Path, instruments: Path, instrument: str
 ) -> None:
     """The function overwrites its arguments unread, so a stamp and a count may overwrite them too, but not if
@@ -271,13 +271,13 @@ def refused(tmp_path: Path, text: str, function: str = "instrument") -> gilk.Gil
     return caught.value
 
 
-def test_an_instrument_that_does_not_compile(tmp_path: Path) -> None:
+def test_an_instrument_that_does_not_compile_is_refused_with_file_and_line(tmp_path: Path) -> None:
     error = refused(tmp_path, "#include <gilk.h>\n\nvoid instrument(unsigned int iid)\n{\n\tthis is wrong;\n}\n")
     assert (error.slug, error.exit_status) == ("does-not-compile", 5)
     assert "mine.c:5:" in error.message + error.hint
 
 
-def test_a_name_that_nobody_defines(tmp_path: Path) -> None:
+def test_an_instrument_with_an_undefined_name_is_refused(tmp_path: Path) -> None:
     error = refused(
         tmp_path, "void nowhere_to_be_found(void);\nvoid instrument(unsigned int iid) { nowhere_to_be_found(); }\n"
     )
@@ -288,17 +288,17 @@ def test_a_name_that_nobody_defines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "head", ["int instrument(unsigned int iid)", "void instrument(double x)", "void instrument(unsigned iid, int b)"]
 )
-def test_a_signature_that_is_none(tmp_path: Path, head: str) -> None:
+def test_an_instrument_with_a_wrong_signature_is_refused(tmp_path: Path, head: str) -> None:
     error = refused(tmp_path, f"{head} {{ {'return 0;' if head.startswith('int') else ''} }}\n")
     assert error.slug == "does-not-compile"
     assert "an instrument is void instrument(unsigned" in error.message
 
 
-def test_a_function_that_is_not_in_the_file(tmp_path: Path) -> None:
+def test_an_instrument_function_missing_in_its_file_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, "void other(unsigned int iid) { }\n").slug == "no-such-instrument"
 
 
-def test_vector_code_in_an_instrument(tmp_path: Path) -> None:
+def test_vector_code_in_an_instrument_is_refused(tmp_path: Path) -> None:
     error = refused(tmp_path, "double d;\nvoid instrument(unsigned int iid) { d = d * 1.5; }\n")
     assert error.slug == "does-not-compile"
 
@@ -341,7 +341,7 @@ void copies(unsigned int iid)
 
 
 @pytest.mark.parametrize("where", ["+0xe", "+0x10", "+0x16", "+0x18"])
-def test_c_runs_with_the_direction_flag_clear(tmp_path: Path, where: str) -> None:
+def test_an_instrument_runs_with_the_direction_flag_clear(tmp_path: Path, where: str) -> None:
     """The instrument is in a copy loop that goes backwards, after its std; the copy itself is right."""
     program = compile_text(tmp_path, "p", BACKWARDS, "-O2", "-fPIE", "-pie")
     (tmp_path / "i.c").write_text(SEES_DIRECTION)

@@ -55,7 +55,7 @@ def kill_at_random(times: int, program: str, seed: int) -> None:
     [(5, "hot8"), (3, "signals"), (3, "fork"), pytest.param(200, "hot8", marks=pytest.mark.stress),
      pytest.param(50, "exceptions", marks=pytest.mark.stress), pytest.param(50, "syscalls", marks=pytest.mark.stress)],
 )  # fmt: skip
-def test_killed_at_random_moments(times: int, program: str) -> None:
+def test_the_target_is_restored_when_the_client_is_killed_at_random_moments(times: int, program: str) -> None:
     kill_at_random(times, program, seed=times)
 
 
@@ -79,7 +79,7 @@ for _ in range(6):
 
 
 @pytest.mark.stress
-def test_interrupted_while_an_answer_is_awaited() -> None:
+def test_a_client_may_be_interrupted_while_it_awaits_an_answer() -> None:
     """The next request must not get the answer to the interrupted one."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-c", INTERRUPTED, str(loop.pid)]
@@ -93,7 +93,7 @@ def test_interrupted_while_an_answer_is_awaited() -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.stress) for n in (signal.SIGTERM, signal.SIGHUP))]
 )
-def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_client_that_is_told_to_end_restores_the_target(number: signal.Signals, tmp_path: Path) -> None:
     """The command takes everything out, prints its report, and tells of the signal by its exit status."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "*:blocks=count", "-p", str(loop.pid)]
@@ -111,7 +111,7 @@ def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.stress)]
 )
-def test_asked_to_end_while_it_plans(number: signal.Signals, status: int) -> None:
+def test_a_client_that_is_told_to_end_while_it_plans_inserts_nothing(number: signal.Signals, status: int) -> None:
     """Nothing goes in any more, and there is nothing to report."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "libc:*:blocks=count", "-p", str(loop.pid)]
@@ -127,7 +127,7 @@ def _caught(pid: int, number: signal.Signals) -> bool:
     return bool(int(signals(pid)[f"{pid} SigCgt:"], 16) >> (number - 1) & 1)
 
 
-def test_the_terminal_goes_away() -> None:
+def test_the_target_is_restored_when_the_terminal_goes_away() -> None:
     """A signal to the whole process group of the client does not reach the keeper."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "-q", "-i", "*:blocks=count", "-p", str(loop.pid)]

@@ -23,7 +23,7 @@ NOT_HAD = {"O0": set[str](), "O1": {"value_or", "three_times", "passed"}, "Os": 
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_any_selection_of_functions(variant: str) -> None:
+def test_any_selection_of_functions_of_a_dense_program_can_be_followed(variant: str) -> None:
     """The functions come and go while the program runs and checks itself."""
     rng = random.Random(1)
     with Loop([build("dense", variant)]) as loop:
@@ -43,7 +43,7 @@ def test_any_selection_of_functions(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_call_and_its_return(tmp_path: Path, variant: str) -> None:
+def test_every_call_of_a_dense_program_and_its_return_is_traced(tmp_path: Path, variant: str) -> None:
     """The upper bytes of some jumps are those of the next instruction. Whether such a jump leads to a free page
     depends on the program's address, so a function (one run in ten, for the worst of them) may lack room in one run:
     none lacks it in eight."""
@@ -71,7 +71,7 @@ def refused_in_one_trace(program: Path, file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("function", ["value_or", "three_times", "passed"])
-def test_a_function_alone_whose_return_has_no_room(tmp_path: Path, function: str) -> None:
+def test_following_one_function_whose_return_has_no_room_is_refused(tmp_path: Path, function: str) -> None:
     """The last of all requested points is refused."""
     program, file = build("dense", "O1"), tmp_path / "t.parquet"
     done = run_gilk("trace", "--json", "-o", file, "--scope", f"dense:{function}", "--", program, "50")
@@ -81,7 +81,7 @@ def test_a_function_alone_whose_return_has_no_room(tmp_path: Path, function: str
     assert trace["unended"] in ([], [{"function": function, "image": "dense", "reason": "no-room"}])
 
 
-def test_a_function_is_watched_of_which_another_shares_the_first_bytes(tmp_path: Path) -> None:
+def test_a_function_whose_first_bytes_another_function_shares_can_be_watched(tmp_path: Path) -> None:
     """The watched function is planned anew, together with the other one."""
     program, file = build("dense", "O1"), tmp_path / "t.parquet"
     for function in ("kind_of", "zero"):

@@ -16,12 +16,12 @@ from tests.behaviour.harness import Loop, plain, run
 from tests.programs.build import build
 
 
-def test_a_launched_program_has_no_file_of_gilk() -> None:
+def test_a_launched_program_has_no_open_file_of_gilk() -> None:
     command = ["/bin/ls", "/proc/self/fd"]
     assert run(["*:entry=count"], command).visible == plain(command).visible
 
 
-def test_a_launched_program_has_every_file_that_it_was_given() -> None:
+def test_a_launched_program_inherits_every_file_that_it_was_given() -> None:
     """The shell's `3<file` passes such a file."""
     reading, writing = os.pipe()
     os.write(writing, b"handed over\n")
@@ -32,7 +32,7 @@ def test_a_launched_program_has_every_file_that_it_was_given() -> None:
 
 
 @pytest.mark.parametrize("kind", [ClientSession, Session])
-def test_a_session_leaves_none_of_its_files_open_here(kind: type[ClientSession | Session]) -> None:
+def test_a_session_leaves_no_file_open_in_the_client(kind: type[ClientSession | Session]) -> None:
     """``Session`` is the kind that aspects and advice use too."""
 
     def shared() -> list[str]:

@@ -32,7 +32,7 @@ def of_shell(line: str) -> str:
     return shlex.join(["sh", "-c", line])
 
 
-def test_programs_of_a_build_are_those_that_strace_sees(tmp_path: Path) -> None:
+def test_the_programs_followed_in_a_build_are_those_that_strace_sees(tmp_path: Path) -> None:
     """Each program passes the beginning of its own code only once; this was seen, so it was instrumented before."""
     (tmp_path / "Makefile").write_text(MAKEFILE)
     program = (
@@ -50,7 +50,7 @@ def test_programs_of_a_build_are_those_that_strace_sees(tmp_path: Path) -> None:
     assert f"dtrace: followed {programs.total()} programs, {programs.total()} with probes" in said
 
 
-def test_bytes_that_a_pipeline_writes() -> None:
+def test_bytes_written_are_counted_for_each_program_of_a_pipeline() -> None:
     """Each program of the pipeline passes the numbers on, and the last one counts them."""
     program = 'syscall::write:entry { @[execname] = sum(arg2); } END { printa("%s %@d\\n", @); }'
     said = dtrace(program, of_shell("seq 1000 | sort -n | cat | wc -l"))
@@ -74,7 +74,7 @@ serve(5)
 """
 
 
-def test_a_prefork_server(tmp_path: Path) -> None:
+def test_the_children_of_a_prefork_server_are_followed(tmp_path: Path) -> None:
     """The processes share global variables, arrays and thread-local variables; ``pid`` and ``execname`` tell the
     processes apart."""
     script = tmp_path / "server.py"
@@ -98,13 +98,13 @@ def test_a_prefork_server(tmp_path: Path) -> None:
     ("vfork", ("5",), 15, 6),  # children that share their parent's memory until they execute
     ("fork", ("5",), 550, 1),  # children that execute nothing
 ])  # fmt: skip
-def test_ways_to_begin(name: str, arguments: tuple[str, ...], hits: int, programs: int) -> None:
+def test_processes_are_followed_however_they_begin(name: str, arguments: tuple[str, ...], hits: int, programs: int) -> None:
     said = dtrace(f'{HOT} {{ @ = count(); n[pid]++; }} END {{ printa("%@d\\n", @); }}',
                   shlex.join([str(build(name)), *arguments]))  # fmt: skip
     assert str(hits) in said and any(f"followed {programs} program" in line for line in said), said
 
 
-def test_exit_from_any_of_them_ends_it_for_all(tmp_path: Path) -> None:
+def test_exit_in_any_process_ends_the_session_for_all(tmp_path: Path) -> None:
     """A child counts to five. The command ends with the session; its descendants go on without probes."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -129,7 +129,7 @@ int main(void) { tick(); return 0; }
 """
 
 
-def test_a_process_that_was_attached_to(tmp_path: Path) -> None:
+def test_the_children_of_an_attached_process_are_followed(tmp_path: Path) -> None:
     """The children of a running shell are followed; afterwards the shell is what it was."""
     program = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
     shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -151,7 +151,7 @@ def test_a_process_that_was_attached_to(tmp_path: Path) -> None:
         assert shell.wait() == 0
 
 
-def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
+def test_all_processes_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     kept = os.open(fifo, os.O_RDWR)
@@ -174,7 +174,7 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_addresses_have_the_names_of_their_programs(tmp_path: Path) -> None:
+def test_addresses_are_named_by_the_symbols_of_their_program(tmp_path: Path) -> None:
     """One process runs three programs, one after the other; ``usym`` finds the functions of each."""
     first = compile_text(tmp_path, "first", CHILD, "-O1", "-w")
     source = CHILD.replace("tick", "tock").replace("return 0", f'return execl("{first}", "first", (char *)0)')
@@ -191,7 +191,7 @@ int main(void) { %s(); return 0; }
 """
 
 
-def test_stacks_of_each_program(tmp_path: Path) -> None:
+def test_stacks_are_named_by_the_symbols_of_each_program(tmp_path: Path) -> None:
     """Both programs have no frame pointers, and unwind tables of their own; a running shell executes each."""
     flags = ("-O1", "-w", "-fomit-frame-pointer")
     red, blue = (compile_text(tmp_path, name, STACKED % (name, name), *flags) for name in ("red", "blue"))
@@ -204,7 +204,7 @@ def test_stacks_of_each_program(tmp_path: Path) -> None:
         assert sum(int(count.split()[-1]) for count in counts) == 2, rows
 
 
-def test_samples_of_all_processes() -> None:
+def test_profile_samples_all_followed_processes() -> None:
     """Two processes run until each was seen five times, and a third waits for them."""
     program = """
         profile-97 /execname == "sh" && pid != $target/ { sh++; }
@@ -216,14 +216,14 @@ def test_samples_of_all_processes() -> None:
     assert said == ["dtrace: followed 3 programs, 0 with probes"]
 
 
-def test_what_a_program_has_that_comes_later(tmp_path: Path) -> None:
+def test_probes_are_found_in_programs_that_are_executed_later(tmp_path: Path) -> None:
     """The first program lacks the function, and the clause still compiles; its types are those of each program."""
     program = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
     said = dtrace('pid$target:child:tick:entry { printf("%s %d\\n", probefunc, pid != $target); }', of_shell(f"{program}; true"))
     assert "tick 1" in said and "dtrace: followed 2 programs, 1 with probes" in said
 
 
-def test_descriptions_that_nothing_matches() -> None:
+def test_descriptions_that_match_in_no_followed_program_are_reported() -> None:
     said = dtrace("pid$target:libnowhere:f:entry { @ = count(); }", of_shell("true; /bin/true"), status=1)
     assert any("no program that was followed has a probe" in line and "libnowhere" in line for line in said)
     dtrace("pid$target:libnowhere:f:entry { @ = count(); }", of_shell("true; /bin/true"), "-Z")
@@ -236,12 +236,12 @@ def test_descriptions_that_nothing_matches() -> None:
     ("--on", "lab", "-c", "true", "-n", "BEGIN"),
     ("-n", "BEGIN { exit(0); }"),
 ])  # fmt: skip
-def test_refused(words: tuple[str, ...]) -> None:
+def test_options_that_follow_does_not_support_are_refused(words: tuple[str, ...]) -> None:
     done = run_gilk("dtrace", "--follow", *words)
     assert done.returncode == 1 and "--follow" in done.stderr, done.stderr
 
 
-def test_who_follows_is_the_first() -> None:
+def test_following_a_process_that_another_session_has_is_refused() -> None:
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "dtrace", "-q", "-n", f'BEGIN {{ printf("in\\n"); }} {HOT} {{ @ = count(); }}']
         first = [*words, "-p", str(loop.pid)]
@@ -253,7 +253,7 @@ def test_who_follows_is_the_first() -> None:
         assert done.returncode == 1 and "who follows has to be the first" in done.stderr
 
 
-def test_not_followed_is_not_seen() -> None:
+def test_without_follow_executed_programs_are_not_counted() -> None:
     """Negative control: the programs are executed, but not counted."""
     said = run_gilk("dtrace", "-q", "-n", f'{HOT} {{ @ = count(); }} END {{ printa("%@d\\n", @); }}', "-c", f"{build('exec')} 5")
     assert "500" not in said.stdout.split()
@@ -305,7 +305,7 @@ def test_each_process_of_a_build_with_a_compiler_counts_for_itself(tmp_path: Pat
     assert f"all {sum(int(line.split()[-1]) for line in own)}" in said
 
 
-def test_buffers_that_are_too_large_for_any_machine() -> None:
+def test_buffers_larger_than_memory_are_refused() -> None:
     done = run_gilk("dtrace", "--follow", "-b", "1t", "-x", "bufresize=manual", "-n", "BEGIN { exit(0); }", "-c", "true")
     assert done.returncode == 1 and "bufsize is more memory than there is" in done.stderr
 
@@ -350,7 +350,7 @@ def three_programs(tmp_path: Path, member: str) -> str:
     return shlex.join([*map(str, made), "/bin/true"])
 
 
-def test_symbols_and_types_are_those_of_each_program(tmp_path: Path) -> None:
+def test_symbols_and_types_are_looked_up_in_each_program(tmp_path: Path) -> None:
     """One variable lies at two addresses, one member at two offsets; a program without them is named."""
     program = """
         pid$target:a.out:tick:entry { @[execname, a.out`level, ((struct shape *)arg0)->red] = count(); }

@@ -36,7 +36,7 @@ def rows(text: str) -> dict[str, int]:
     return {name: int(count) for name, count in (line.split() for line in text.splitlines() if line.strip())}
 
 
-def test_target_names_them_all_and_variables_are_one(two: tuple[Loop, Loop]) -> None:
+def test_target_names_all_processes_and_they_share_global_variables(two: tuple[Loop, Loop]) -> None:
     pids = [str(loop.pid) for loop in two]
     done = run_gilk("dtrace", "-q", "-p", pids[0], "-p", pids[1], "-n", f"{HOT} {BOTH}", *pids)
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def test_target_names_them_all_and_variables_are_one(two: tuple[Loop, Loop]) -> 
     assert clean(*two)
 
 
-def test_descriptions_name_each_by_its_number(two: tuple[Loop, Loop]) -> None:
+def test_descriptions_name_each_process_by_its_pid(two: tuple[Loop, Loop]) -> None:
     pids = [str(loop.pid) for loop in two]
     text = (
         'pid$1:a.out:hot:entry { seen[1] = pid; @[probeprov] = count(); @wrong = sum(pid != $1); }'
@@ -60,7 +60,7 @@ def test_descriptions_name_each_by_its_number(two: tuple[Loop, Loop]) -> None:
     assert clean(*two)
 
 
-def test_it_goes_on_until_the_last_has_ended() -> None:
+def test_a_session_of_several_processes_lasts_until_the_last_has_ended() -> None:
     with Loop([build("hot8")]) as other:
         one = Loop([build("hot8")])
         words = [sys.executable, "-m", "gilk", "dtrace", "-q", "-p", str(one.pid), "-p", str(other.pid)]
@@ -84,7 +84,7 @@ def test_it_goes_on_until_the_last_has_ended() -> None:
         assert clean(other)
 
 
-def test_a_probe_of_one_of_them_is_enough(two: tuple[Loop, Loop]) -> None:
+def test_a_description_needs_to_match_in_one_of_the_processes_only(two: tuple[Loop, Loop]) -> None:
     with Loop([build("recursion")]) as third:
         words = ["dtrace", "-q", "-p", str(two[0].pid), "-p", str(third.pid)]
         done = run_gilk(*words, "-n", "pid$target:a.out:left_hand:entry { trace(pid); exit(0); }")
@@ -94,7 +94,7 @@ def test_a_probe_of_one_of_them_is_enough(two: tuple[Loop, Loop]) -> None:
         assert clean(two[0], third)
 
 
-def test_a_session_that_is_killed_leaves_all_of_them_as_they_were(two: tuple[Loop, Loop]) -> None:
+def test_a_killed_session_leaves_all_processes_as_they_were(two: tuple[Loop, Loop]) -> None:
     pids = [str(loop.pid) for loop in two]
     words = [sys.executable, "-m", "gilk", "dtrace", "-q", "-p", pids[0], "-p", pids[1], "-n", f"{HOT} {{ @ = count(); }}"]
     with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}) as tracer:
@@ -103,14 +103,14 @@ def test_a_session_that_is_killed_leaves_all_of_them_as_they_were(two: tuple[Loo
     assert wait_for(lambda: clean(*two))
 
 
-def test_one_that_is_not_there_is_an_error_and_the_other_is_let_go(two: tuple[Loop, Loop]) -> None:
+def test_a_missing_process_is_an_error_and_the_other_is_let_go(two: tuple[Loop, Loop]) -> None:
     done = run_gilk("dtrace", "-p", str(two[0].pid), "-p", "4194303", "-n", f"{HOT} {{ exit(0); }}")
     assert done.returncode == 1 and "there is no process 4194303" in done.stderr
     assert clean(*two)
 
 
 @pytest.mark.parametrize("more", [["--follow"], ["--on", "lab"], ["-l"], ["-e"], ["-c", "true"]])
-def test_what_is_about_one_process_is_refused(two: tuple[Loop, Loop], more: list[str]) -> None:
+def test_options_about_one_process_are_refused_for_several(two: tuple[Loop, Loop], more: list[str]) -> None:
     pids = [word for loop in two for word in ("-p", str(loop.pid))]
     done = run_gilk("dtrace", *pids, *more, "-n", f"{HOT} {{ }}")
     assert done.returncode in (1, 2) and done.stderr
@@ -118,7 +118,7 @@ def test_what_is_about_one_process_is_refused(two: tuple[Loop, Loop], more: list
     assert clean(*two)
 
 
-def test_from_python(two: tuple[Loop, Loop]) -> None:
+def test_a_session_of_several_processes_from_python(two: tuple[Loop, Loop]) -> None:
     pids = [loop.pid for loop in two]
     with gilk.dtrace(f"{HOT} {BOTH}", pid=pids, arguments=[str(pid) for pid in pids]) as session:
         found = [event for event in session if isinstance(event, gilk.events.Snapshot)]

@@ -54,7 +54,7 @@ OF_ONE_IMAGE = [pytest.param(name, marks=pytest.mark.stress) for name in PROGRAM
 
 
 @pytest.mark.parametrize("name", OF_ONE_IMAGE)
-def test_blocks(name: str) -> None:
+def test_programs_behave_the_same_with_a_count_in_every_block(name: str) -> None:
     program = build(name)
     ran = run(["*:blocks=count"], [program])
     check(ran, plain([program]))
@@ -62,19 +62,19 @@ def test_blocks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_ONE_IMAGE)
-def test_blocks_after(name: str) -> None:
+def test_programs_behave_the_same_with_a_count_after_every_block(name: str) -> None:
     program = build(name)
     check(run(["*:blocks-post=count"], [program]), plain([program]))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_blocks_before_and_after(name: str) -> None:
+def test_programs_behave_the_same_with_counts_before_and_after_every_block(name: str) -> None:
     program = build(name)
     check(run(["*:blocks=count", "*:blocks-post=count"], [program]), plain([program]))
 
 
 @pytest.mark.parametrize("name", ONE_SIDE)
-def test_blocks_with_libc(name: str) -> None:
+def test_programs_behave_the_same_with_a_count_in_every_block_of_libc_too(name: str) -> None:
     program = build(name)
     check(run(["*:blocks=count", "libc.so.6:*:blocks=count"], [program]), plain([program]))
 
@@ -86,13 +86,13 @@ def test_blocks_with_libc(name: str) -> None:
         for each in VARIANTS
     ],
 )
-def test_blocks_of_a_variant(name: str, variant: str) -> None:
+def test_compiler_variants_behave_the_same_with_a_count_in_every_block(name: str, variant: str) -> None:
     program = build(name, variant)
     check(run(["*:blocks=count"], [program]), plain([program]))
 
 
 @pytest.mark.parametrize("variant", seldom(sorted(SLOW_VARIANTS, reverse=True), 2))
-def test_entries_of_a_variant(variant: str) -> None:
+def test_compiler_variants_behave_the_same_with_a_count_at_every_entry(variant: str) -> None:
     """A static program contains the C library's functions too."""
     program = build("work", variant)
     check(run(["*:entry=count"], [program]), plain([program]))
@@ -113,14 +113,14 @@ def small(name: str) -> list[str | Path]:
 
 @pytest.mark.stress  # `time` puts the same stamp at entries
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_stamp_on_every_entry(name: str) -> None:
+def test_programs_behave_the_same_with_a_stamp_at_every_entry(name: str) -> None:
     ran, expected = run(["*:entry=stamp"], small(name)), plain(small(name))
     assert ran.visible == expected.visible
     assert ran.report["restored"] is True
 
 
 @pytest.mark.parametrize("name", [n if n in LEFT else pytest.param(n, marks=pytest.mark.stress) for n in PROGRAMS])
-def test_time_on_every_entry(name: str) -> None:
+def test_programs_behave_the_same_with_every_function_timed(name: str) -> None:
     """For every call that was seen to begin, the end is seen, except for calls that are left in another way."""
     ran, expected = run(["*:entry=time"], small(name)), plain(small(name))
     assert ran.visible == expected.visible
@@ -160,7 +160,7 @@ LONG = pytest.mark.stress
      pytest.param(("backtrace", "2"), marks=LONG), ("unwind", "2")],
     ids=lambda command: command[0],
 )  # fmt: skip
-def test_counts_are_those_of_single_steps(command: tuple[str, str]) -> None:
+def test_block_counts_are_those_of_single_steps(command: tuple[str, str]) -> None:
     """The counts are of every block of the main image, from its entry point on."""
     program, amount = build(command[0]), command[1]
     with redirected() as (out, _), gilk.launch([str(program), amount]) as target, target.session() as session:

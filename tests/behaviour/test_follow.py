@@ -53,7 +53,7 @@ def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
         assert loop.alive()
 
 
-def test_a_library_that_has_gone_when_following_begins(tmp_path: Path) -> None:
+def test_a_library_closed_before_following_begins_is_noticed(tmp_path: Path) -> None:
     """Nothing has changed when the missing library is noticed; then all the rest is followed."""
     opens, plugin = opener(tmp_path)
     with subprocess.Popen([opens, plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
@@ -138,7 +138,7 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
 
 
 @pytest.mark.stress  # it analyses the C library
-def test_what_is_put_in_meanwhile_stays_when_the_code_is_put_back() -> None:
+def test_probes_inserted_while_copies_are_executed_stay_when_the_code_is_put_back() -> None:
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             functions, _ = follower.prepare(target.images, TraceScope())

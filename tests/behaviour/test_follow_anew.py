@@ -14,7 +14,7 @@ from tests.behaviour.harness import Loop, differences, wait_for
 from tests.programs.build import build
 
 
-def test_functions_that_are_not_ready_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_goes_on_after_preparing_some_functions_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The functions are planned one by one, a few at a time, as is done for images whose plans cannot be cached."""
     with Loop([build("many", "n200")]) as loop:
         with gilk.attach(loop.pid) as other, ClientFollower(other.process) as follower:

@@ -90,14 +90,14 @@ def together(turns: int, place: Path, seed: int, traced: bool) -> None:
 
 
 @pytest.mark.parametrize("traced", [False, True], ids=["a trace comes", "a trace stays"])
-def test_three_front_ends_at_once(traced: bool, tmp_path: Path) -> None:
+def test_three_front_ends_share_one_process(traced: bool, tmp_path: Path) -> None:
     together(4, tmp_path, 1, traced)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("traced", [False, True], ids=["a trace comes", "a trace stays"])
 @pytest.mark.parametrize("seed", range(2, 5))
-def test_three_front_ends_for_long(seed: int, traced: bool, tmp_path: Path) -> None:
+def test_three_front_ends_share_one_process_for_long(seed: int, traced: bool, tmp_path: Path) -> None:
     together(75, tmp_path, seed, traced)
 
 
@@ -163,19 +163,19 @@ def busy(visits: Iterable[int], place: Path, seed: int) -> int:
     return program.rounds
 
 
-def test_a_busy_process(tmp_path: Path) -> None:
+def test_front_ends_share_a_busy_process(tmp_path: Path) -> None:
     assert busy(range(3), tmp_path, seed=4) > 0
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("minutes", [10])
-def test_a_busy_process_for_long(minutes: float, tmp_path: Path) -> None:
+def test_front_ends_share_a_busy_process_for_long(minutes: float, tmp_path: Path) -> None:
     end = time.monotonic() + 60 * minutes
     assert busy(itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()), tmp_path, seed=5) > 0
 
 
 @pytest.mark.parametrize("first", range(4))
-def test_all_at_once_whoever_comes_first_and_is_killed_first(first: int, tmp_path: Path) -> None:
+def test_four_front_ends_share_a_process_whichever_comes_first_and_is_killed_first(first: int, tmp_path: Path) -> None:
     """A trace of all functions, a D program, a session from Python and the command line: each in turn is the first
     that comes, and is killed before the others. Their counts are exact as long as they are there."""
     turns = [*FRONT_ENDS[first:], *FRONT_ENDS[:first]]
@@ -200,7 +200,7 @@ def test_all_at_once_whoever_comes_first_and_is_killed_first(first: int, tmp_pat
         assert wait_for(lambda: is_clean(loop.pid))
 
 
-def test_one_trace_at_a_time() -> None:
+def test_a_second_trace_of_a_process_is_refused() -> None:
     with Loop([build("rounds")]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:
             session.insert("one:entry", gilk.count)

@@ -57,7 +57,7 @@ def guards(pid: int) -> int:
         ("steady:main.*:blocks", "large"), ("steady:main.*:blocks", "small"),
     ],
 )  # fmt: skip
-def test_it_goes_on(program: Path, tmp_path: Path, points: str, instrument: str) -> None:
+def test_a_go_program_goes_on_with_instruments_in_it(program: Path, tmp_path: Path, points: str, instrument: str) -> None:
     (tmp_path / "large.c").write_text(LARGE)
     chosen = f"{tmp_path / 'large.c'}:{instrument}" if instrument in ("large", "small") else instrument
     with Loop([program], gives_way=False) as loop:
@@ -80,7 +80,7 @@ def test_it_goes_on(program: Path, tmp_path: Path, points: str, instrument: str)
         assert wait_for(lambda: (leftovers(loop.pid), guards(loop.pid)) == ([], before))
 
 
-def test_probes_come_and_go(program: Path) -> None:
+def test_probes_come_and_go_in_a_go_program(program: Path) -> None:
     """Goroutines that were suspended at an instruction return to it, whatever is there by then."""
     with Loop([program], gives_way=False) as loop, gilk.attach(loop.pid) as target:
         for _ in range(10):
@@ -90,7 +90,7 @@ def test_probes_come_and_go(program: Path) -> None:
             assert session.restored is True
 
 
-def test_counts_are_exact(program: Path) -> None:
+def test_counts_in_a_go_program_are_exact(program: Path) -> None:
     """There are 4 workers of 10 rounds, and one that computes the expected results. A function whose stack has no
     room is entered again on a larger one; the code after that test runs once for each call."""
     ran = run(["steady:main.hot:entry=count", "steady:main.deep:blocks=count", "steady:main.faulty:entry=count"], [program])
@@ -111,7 +111,7 @@ def test_counts_are_exact(program: Path) -> None:
         "pid$target:steady:main.hot:entry { @ = quantize(vtimestamp); }",
     ],
 )
-def test_clauses_have_a_stack_of_their_own(program: Path, clause: str) -> None:
+def test_d_clauses_run_on_a_stack_of_their_own(program: Path, clause: str) -> None:
     with Loop([program], gives_way=False) as loop:
         enough = "pid$target:steady:main.hot:entry /hits++ > 99/ { exit(0); }"
         done = run_gilk("dtrace", "-q", "-n", f"{clause} {enough}", "-p", str(loop.pid), errors="replace")
@@ -120,7 +120,7 @@ def test_clauses_have_a_stack_of_their_own(program: Path, clause: str) -> None:
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 
 
-def test_a_trace_follows_it(program: Path, tmp_path: Path) -> None:
+def test_a_trace_follows_a_go_program(program: Path, tmp_path: Path) -> None:
     with Loop([program], gives_way=False) as loop:
         file = tmp_path / "steady.parquet"
         words = ["trace", "--start", "call:main.deep", "--stop", "for:200ms", "-p", str(loop.pid), "-o", str(file)]
@@ -132,7 +132,7 @@ def test_a_trace_follows_it(program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "points", ["steady:runtime.m*:blocks", pytest.param("steady:*:blocks", marks=pytest.mark.stress)]
 )
-def test_what_could_be_suspended_in_is_refused(program: Path, points: str) -> None:
+def test_a_splice_where_go_could_suspend_a_goroutine_is_refused(program: Path, points: str) -> None:
     """In such code a splice covers one instruction only; a point where that has no room is refused by name."""
     with Loop([program], gives_way=False) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         probes = session.insert(points, "count")
@@ -141,14 +141,14 @@ def test_what_could_be_suspended_in_is_refused(program: Path, points: str) -> No
         assert "no-room" not in refused
 
 
-def test_a_stripped_program_and_one_that_may_lie_anywhere() -> None:
+def test_stripped_and_position_independent_go_programs_are_counted() -> None:
     for flags in (("-ldflags=-w",), ("-buildmode=pie",)):
         ran = run(["steady*:main.hot:blocks=count"], [build_go("steady", *flags)])
         assert (ran.status, ran.stdout) == (0, b"ok steady\n")
         assert max(ran.report["counts"].values()) > ENOUGH
 
 
-def test_the_runtimes_handler_has_its_instruments_before_the_runtime_installs_it(program: Path) -> None:
+def test_go_signal_handlers_are_instrumented_before_go_installs_them(program: Path) -> None:
     """A goroutine may be suspended before gilk looks at handlers, and the address of a bounce's jump would end the
     program."""
     lines = [line.split() for line in subprocess.check_output(["nm", program], text=True).splitlines()]

@@ -33,7 +33,7 @@ def process(code: str, argument: str) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", ["gilk-code-1-ab", "gilk-data-1-ab", "gilk-memory-1-ab", "gilk-raised-1-ab"])
-def test_memory_of_gilk_is_left_over(name: str) -> None:
+def test_left_over_memory_of_gilk_is_detected(name: str) -> None:
     with process(MAKES, name) as (pid, fd):
         assert leftovers(pid) == [f"{fd} -> /memfd:{name} (deleted)"]
     with process(MAKES + "kept = mmap.mmap(fd, 4096); os.close(fd);", name) as (pid, _):
@@ -43,14 +43,14 @@ def test_memory_of_gilk_is_left_over(name: str) -> None:
         assert leftovers(pid) == []
 
 
-def test_a_file_of_the_cache_is_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_left_over_mapping_of_a_cache_file_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GILK_CACHE", str(tmp_path))
     opens = "import os, sys; fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR); "
     with process(opens, str(tmp_path / "blob")) as (pid, fd):
         assert leftovers(pid) == [f"{fd} -> {tmp_path}/blob"]
 
 
-def test_a_checkout_called_gilk_is_not(tmp_path: Path) -> None:
+def test_a_file_below_a_directory_called_gilk_is_not_left_over(tmp_path: Path) -> None:
     path = tmp_path / "gilk" / "memfd:gilk-code-1"
     path.parent.mkdir()
     path.write_bytes(bytes(4096))
@@ -60,7 +60,7 @@ def test_a_checkout_called_gilk_is_not(tmp_path: Path) -> None:
         assert leftovers(pid) == []
 
 
-def test_a_wait_in_vain_says_what_for_and_how_programs_have_ended() -> None:
+def test_a_failed_wait_says_what_it_waited_for_and_how_programs_ended() -> None:
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"]) as asked, mortal([build("hot8")]) as program:
         asked.wait()
         program.send_signal(signal.SIGSEGV)
@@ -73,14 +73,14 @@ def test_a_wait_in_vain_says_what_for_and_how_programs_have_ended() -> None:
     assert f"process {program.pid} was ended by SIGSEGV" in str(error.value)
 
 
-def test_a_failure_beside_a_loop_says_how_that_is() -> None:
+def test_a_failure_beside_a_looping_program_says_what_state_that_is_in() -> None:
     with pytest.raises(AssertionError) as error, Loop([build("hot8")]) as loop:
         raise AssertionError
     assert f"process {loop.pid} runs" in error.value.__notes__[0]
     assert not loop.alive()
 
 
-def test_a_loop_lets_others_go_first() -> None:
+def test_a_looping_program_has_low_priority() -> None:
     with Loop([build("hot8")]) as loop:
         nice = {os.getpriority(os.PRIO_PROCESS, int(tid)) for tid in os.listdir(f"/proc/{loop.pid}/task")}
     assert min(nice) > os.getpriority(os.PRIO_PROCESS, 0) or nice == {19}
@@ -105,7 +105,7 @@ def ready() -> Iterator[ReadyGilk]:
     ],
     ids=["output", "usage", "error", "input", "status", "signal"],
 )
-def test_a_forked_command_ends_as_one_that_is_started(
+def test_a_forked_command_ends_like_a_started_one(
     ready: ReadyGilk, tmp_path: Path, words: list[str], data: bytes
 ) -> None:
     env = {**os.environ, **ENVIRONMENT, "NAMED": "by us"}
@@ -125,5 +125,5 @@ def test_a_forked_command_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LC_ALL", "LD_PRELOAD"])
-def test_a_command_whose_start_would_be_another_is_not_forked(ready: ReadyGilk, name: str) -> None:
+def test_a_command_that_would_start_differently_is_not_forked(ready: ReadyGilk, name: str) -> None:
     assert not ready.takes(["--version"], {**os.environ, **ENVIRONMENT, name: "0"})

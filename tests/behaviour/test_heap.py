@@ -13,7 +13,7 @@ from tests.behaviour.harness import redirected
 _GROWTH = 64 << 20  # bytes
 
 
-def test_a_launched_program_keeps_the_room_for_its_heap() -> None:
+def test_gilk_keeps_the_room_for_a_launched_programs_heap_free() -> None:
     """The oracle is the place where the kernel then puts the heap."""
     with redirected() as (out, _):
         with gilk.launch(["/bin/cat", "/proc/self/maps"]) as target:

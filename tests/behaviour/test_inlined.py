@@ -47,7 +47,7 @@ def program(tmp_path: Path) -> Path:
     [("run", "-i", "gone:entry=args"), ("run", "-i", "gone=@path"), ("trace", "--start", "call:gone")],
     ids=" ".join,
 )
-def test_no_such_function_is_said_to_be_inlined(words: tuple[str, ...], program: Path, tmp_path: Path) -> None:
+def test_the_hint_of_no_such_function_says_where_it_is_inlined(words: tuple[str, ...], program: Path, tmp_path: Path) -> None:
     done = run_gilk(*words, "-o", tmp_path / "x.parquet", "--json", "--", program)
     error = json.loads(done.stdout.splitlines()[-1])["error"]
     assert error["slug"] == "no-such-function"
@@ -55,19 +55,19 @@ def test_no_such_function_is_said_to_be_inlined(words: tuple[str, ...], program:
     assert "work:+0x" in error["hint"] and "main:+0x" in error["hint"]
 
 
-def test_no_such_probe_is_said_to_be_inlined(program: Path) -> None:
+def test_dtrace_says_where_a_function_without_probes_is_inlined(program: Path) -> None:
     done = run_gilk("dtrace", "-n", "pid$target:inlining:gone:entry", "-c", program)
     assert done.returncode == 1
     assert "does not match any probes: gone is inlined in 3 places (" in done.stderr
 
 
-def test_without_debug_information_it_is_said_that_nothing_tells(tmp_path: Path) -> None:
+def test_without_debug_information_the_hint_says_that_inlining_is_unknown(tmp_path: Path) -> None:
     done = run_gilk("run", "-i", "gone:entry=count", "--", compile_text(tmp_path, "inlining", SOURCE, "-O2", "-g0"))
     assert "no such function" not in done.stderr and "(no-such-function)" in done.stderr
     assert "it may be inlined: there is no debug information to tell" in done.stderr
 
 
-def test_its_calls_are_counted_where_it_is_inlined(program: Path) -> None:
+def test_calls_of_an_inlined_function_are_counted_at_its_copies(program: Path) -> None:
     done = run(["gone:entry=count", "both:entry=count", "work:entry=count"], [program])
     sums = summed(done.report["counts"])
     assert sums == {"gone": 30, "both": 11, "work": 10}
@@ -90,7 +90,7 @@ def summed(counts: dict[str, int]) -> dict[str, int]:
     return found
 
 
-def test_gdb_counts_as_many(tmp_path: Path) -> None:
+def test_inlined_calls_are_as_many_as_gdb_counts(tmp_path: Path) -> None:
     """This holds if no code is moved: gdb 13 puts its breakpoints at the lowest of the function's instructions,
     which may run once for many calls."""
     program = compile_text(tmp_path, "inlining", SOURCE, "-Og")
@@ -104,7 +104,7 @@ def test_gdb_counts_as_many(tmp_path: Path) -> None:
     assert hits == list(summed(counts).values()) == [30, 11], told.stdout
 
 
-def test_times_and_stacks_are_taken_there_too(program: Path, tmp_path: Path) -> None:
+def test_stamps_and_stacks_are_recorded_at_inlined_copies(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "stamps.parquet"
     words = ("run", "--json", "-i", "gone:entry=stamp", "-i", "both:entry=stack", "-o", file, "--", program)
     report = json.loads(run_gilk(*words).stdout.splitlines()[-1])
@@ -114,7 +114,7 @@ def test_times_and_stacks_are_taken_there_too(program: Path, tmp_path: Path) -> 
     assert sum(each["count"] for each in report["stacks"]) == 11
 
 
-def test_arguments_and_times_of_calls_are_not_taken_where_there_is_no_call(program: Path) -> None:
+def test_args_and_time_are_not_recorded_at_inlined_copies(program: Path) -> None:
     for instrument in ("args", "time"):
         done = run([f"both:entry={instrument}"], [program])
         [inlined] = done.report["inlined"]
@@ -125,7 +125,7 @@ def test_arguments_and_times_of_calls_are_not_taken_where_there_is_no_call(progr
     assert "where it is not instrumented" in text
 
 
-def test_a_condition_looks_at_calls_and_is_refused_elsewhere(program: Path) -> None:
+def test_a_condition_on_arguments_is_refused_at_inlined_copies(program: Path) -> None:
     done = run(["both:entry/arg0 >= 0/=count"], [program])
     [refused] = done.report["refused_points"]
     assert refused["reason"] == "inlined-call"
@@ -133,7 +133,7 @@ def test_a_condition_looks_at_calls_and_is_refused_elsewhere(program: Path) -> N
     assert sum(done.report["counts"].values()) == 1
 
 
-def test_a_place_that_is_named_can_be_instrumented(program: Path) -> None:
+def test_an_inlined_copy_that_a_report_names_can_be_instrumented(program: Path) -> None:
     [inlined] = run(["both:entry=args"], [program]).report["inlined"]
     counted = run([f"{inlined['at'][0]}=count"], [program])
     assert list(counted.report["counts"].values()) == [10]
@@ -180,7 +180,7 @@ LEVELS = ("-O1", "-O2", "-O3 -funroll-loops", "-Os", "-Og", "-O2 -gdwarf-4", "-O
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_sum_is_what_the_program_counts_or_places_are_refused(compiler: str, level: str, tmp_path: Path) -> None:
+def test_counts_of_inlined_copies_add_up_to_the_programs_own_or_places_are_refused(compiler: str, level: str, tmp_path: Path) -> None:
     """Compilers split functions, copy them, and move their instructions."""
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
@@ -196,7 +196,7 @@ def test_the_sum_is_what_the_program_counts_or_places_are_refused(compiler: str,
 
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-Os"])
-def test_the_rounds_of_a_loop_are_not_taken_for_calls(level: str, tmp_path: Path) -> None:
+def test_rounds_of_a_loop_at_an_inlined_copy_are_not_counted_as_calls(level: str, tmp_path: Path) -> None:
     """There is one call of nine rounds. With -O2 there is padding before the loop, where the call begins."""
     program = compile_text(tmp_path, "rounds", r"""
 volatile int n;
@@ -210,7 +210,7 @@ int main(void) { n = 9; rounds(); return n; }
         assert list(report["counts"].values()) == [1]
 
 
-def test_a_function_under_another_name_is_meant_too(tmp_path: Path) -> None:
+def test_a_function_name_includes_its_compiler_made_clones(tmp_path: Path) -> None:
     program = compile_text(tmp_path, "clones", r"""
 volatile int sink;
 static __attribute__((noinline)) int scaled(int x, int by) { for (int i = 0; i < x; i++) sink += by; return sink; }
@@ -223,18 +223,18 @@ int main(int argc, char **argv) { (void)argv; scaled(argc, 3); scaled(argc + 1, 
     assert (count, point.startswith("clones:scaled:entry (as scaled.")) == (3, True)
 
 
-def test_nobody_looks_for_what_is_meant_by_a_pattern(program: Path) -> None:
+def test_a_pattern_does_not_include_inlined_copies(program: Path) -> None:
     report = run(["b*:entry=count"], [program]).report
     assert report["inlined"] == [] and report["counts"] == {"inlining:both:entry": 1}
 
 
-def test_the_api_says_so_too(program: Path) -> None:
+def test_the_api_reports_inlined_functions_too(program: Path) -> None:
     with gilk.launch([str(program)]) as target, pytest.raises(UsageError, match="no function 'gone'") as caught:
         target.function("gone")
     assert "inlined in 3 places" in caught.value.hint
 
 
-def test_a_session_has_probes_there_and_takes_them_out(program: Path) -> None:
+def test_a_session_inserts_and_removes_probes_at_inlined_copies(program: Path) -> None:
     with gilk.launch([str(program)]) as target, target.session() as session:
         probes = session.insert("both:entry", gilk.count)
         assert [probe.refusal for probe in probes] == [None, None]

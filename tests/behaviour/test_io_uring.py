@@ -57,7 +57,7 @@ def kernels(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_idle_program_is_attached_to_and_its_reads_go_on(kind: str) -> None:
+def test_reads_by_io_uring_of_an_idle_program_go_on_when_gilk_attaches(kind: str) -> None:
     """The program's only thread waits in io_uring_enter(2), which fails with EINTR when a tracer stops it."""
     with idle(kind) as program:
         for turn in range(4):
@@ -71,7 +71,7 @@ def test_an_idle_program_is_attached_to_and_its_reads_go_on(kind: str) -> None:
         poke(program)
 
 
-def test_a_thread_of_the_kernels_is_not_sampled() -> None:
+def test_io_uring_threads_of_the_kernel_are_not_sampled() -> None:
     """The thread that looks for requests runs all the time, for a while after each request."""
     with idle("sqpoll") as program, gilk.attach(program.pid) as target:
         for _ in range(20):
@@ -82,7 +82,7 @@ def test_a_thread_of_the_kernels_is_not_sampled() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_launched_program_does_what_it_does_alone(kind: str) -> None:
+def test_a_launched_io_uring_program_behaves_the_same_as_alone(kind: str) -> None:
     words = [build("uring"), kind]
     alone = plain(words, b"three")
     if alone.status == 77:

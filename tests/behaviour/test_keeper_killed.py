@@ -178,12 +178,12 @@ def stop_at_a_bounce(pid: int, tid: int) -> None:
     raise AssertionError("no bounce is taken")
 
 
-def test_killed_while_a_thread_stands_at_a_bounce() -> None:
+def test_the_keeper_is_killed_while_a_thread_stands_at_a_bounce() -> None:
     """The third change of code takes the patches out again."""
     assert kill_at(at_a_bounce, "hot8", 3, kill_after_code)
 
 
-def test_killed_when_code_is_written() -> None:
+def test_the_keeper_is_killed_when_code_is_written() -> None:
     """Some threads stand in patches that no code leads to any more."""
     limit = 1
     while kill_at(probes, "hot8", limit, kill_after_code):
@@ -192,14 +192,14 @@ def test_killed_when_code_is_written() -> None:
 
 
 @pytest.mark.stress
-def test_killed_often_when_code_is_written() -> None:
+def test_the_keeper_is_killed_often_when_code_is_written() -> None:
     for _ in range(100):
-        test_killed_when_code_is_written()
+        test_the_keeper_is_killed_when_code_is_written()
 
 
 @pytest.mark.parametrize("work", [probes, following])
 @pytest.mark.parametrize("program", ["hot8"])
-def test_killed_at_some_steps(work: Work, program: str) -> None:
+def test_the_keeper_is_killed_at_some_of_its_steps(work: Work, program: str) -> None:
     limit, number = 1, 0
     while kill_at(work, program, limit):
         number += 1
@@ -210,7 +210,7 @@ def test_killed_at_some_steps(work: Work, program: str) -> None:
 @pytest.mark.stress
 @pytest.mark.parametrize("work", [probes, following])
 @pytest.mark.parametrize("program", ["hot8", "threads", "syscalls", "signals"])
-def test_killed_at_every_step(work: Work, program: str) -> None:
+def test_the_keeper_is_killed_at_every_one_of_its_steps(work: Work, program: str) -> None:
     limit = 1
     while kill_at(work, program, limit):
         limit += 1

@@ -35,7 +35,7 @@ def kids() -> Iterator[Kids]:
     made.process.communicate()
 
 
-def test_one_in_vfork_does_not_keep_the_others_spliced(kids: Kids) -> None:
+def test_children_are_restored_though_one_in_vfork_cannot_be_stopped(kids: Kids) -> None:
     with gilk.attach(kids.pid) as target:
         with target.session() as session:
             session.insert("kids:work:entry", gilk.count)

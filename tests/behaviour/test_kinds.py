@@ -89,7 +89,7 @@ def calls(program: Path) -> int:
     return OTHERWISE.get(program.name, CALLS)
 
 
-def test_run(program: Path) -> None:
+def test_programs_of_unusual_kinds_behave_the_same_under_run(program: Path) -> None:
     name, expected = program.name, alone(program)
     inserts = [f"{name}:main:blocks=count", f"{name}:work:blocks=count", f"{name}:work:entry=time"]
     ran = run(inserts, [program])
@@ -99,7 +99,7 @@ def test_run(program: Path) -> None:
     assert (ran.report["restored"], ran.report["partial"]) == (True, False)
 
 
-def test_trace(program: Path, tmp_path: Path) -> None:
+def test_programs_of_unusual_kinds_behave_the_same_under_trace(program: Path, tmp_path: Path) -> None:
     expected = alone(program)
     out = tmp_path / "trace.parquet"
     words = ("--scope", f"{program.name}:", "--skip", "*:hidden", "-o", out)  # the hidden code is not in the file
@@ -116,7 +116,7 @@ END { printa("entries %@d\\n", @entries); printa("returns %@d\\n", @returns); }
 """
 
 
-def test_dtrace(program: Path) -> None:
+def test_programs_of_unusual_kinds_behave_the_same_under_dtrace(program: Path) -> None:
     expected = alone(program)
     done = run_gilk("dtrace", "-q", "-n", CLAUSES.replace("NAME", program.name), "-c", program)
     assert (done.returncode, done.stderr) == (0, "")
@@ -151,7 +151,7 @@ def poke(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("program", [kind for kind in KINDS if kind != "hugetext"], indirect=True)
-def test_attached(program: Path) -> None:
+def test_running_programs_of_unusual_kinds_behave_the_same_when_attached_to(program: Path) -> None:
     """hugetext has a test of its own, as its code is then in no file."""
     times = 3
     with attending(program) as process:
@@ -223,7 +223,7 @@ def test_text_that_is_mapped_shared_is_not_written(tmp_path: Path) -> None:
     assert program.read_bytes() == before
 
 
-def test_strings_that_are_filled_when_they_are_looked_at(programs: dict[str, Path]) -> None:
+def test_strings_on_pages_that_userfaultfd_fills_on_access_are_read(programs: dict[str, Path]) -> None:
     """A clause looks at the strings first, and waits for the thread that fills them, as the program would."""
     expected = alone(programs["lazy"])
     clause = 'pid$target:lazy:look:entry { @[copyinstr(arg0)] = count(); } END { printa("%@d %s\\n", @); }'
@@ -244,7 +244,7 @@ int main(void) { printf("%d %d\n", (int)getuid(), (int)geteuid()); return 0; }
 """
 
 
-def test_a_helper_that_is_set_uid_has_its_rights(tmp_path: Path) -> None:
+def test_a_set_uid_helper_that_the_program_starts_keeps_its_rights(tmp_path: Path) -> None:
     (tmp_path / "who.c").write_text(WHO)
     helper = compile_to(tmp_path / "who", [tmp_path / "who.c"], ("-O2",))
     if os.geteuid() == 0:
@@ -264,7 +264,7 @@ def limited(shell: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, timeout=120)
 
 
-def test_few_files(programs: dict[str, Path], tmp_path: Path) -> None:
+def test_commands_work_with_few_file_descriptors(programs: dict[str, Path], tmp_path: Path) -> None:
     program = programs["packed"]
     expected = alone(program).stdout.decode()
     counted = limited("ulimit -n 64;", "run", "-i", "packed:work:entry=count", "--", program)
@@ -276,7 +276,7 @@ def test_few_files(programs: dict[str, Path], tmp_path: Path) -> None:
     assert (asked.returncode, str(CALLS) in asked.stdout.split()) == (0, True), asked
 
 
-def test_a_process_that_may_open_nothing_more(programs: dict[str, Path]) -> None:
+def test_a_process_that_may_open_no_more_files_is_refused(programs: dict[str, Path]) -> None:
     with attending(programs["packed"]) as process:
         limits = ["prlimit", f"--pid={process.pid}", f"--nofile={len(os.listdir(f'/proc/{process.pid}/fd'))}"]
         subprocess.run(limits, check=True)
@@ -287,7 +287,7 @@ def test_a_process_that_may_open_nothing_more(programs: dict[str, Path]) -> None
         poke(process)
 
 
-def test_little_shared_memory(programs: dict[str, Path]) -> None:
+def test_commands_work_with_little_shared_memory(programs: dict[str, Path]) -> None:
     """/dev/shm is one megabyte, and full, as in a container."""
     scarce = "mount -t tmpfs -o size=1m tmpfs /dev/shm && ! cat /dev/zero 2>/dev/null >/dev/shm/full;"
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:

@@ -181,7 +181,7 @@ def attending(command: list[str]) -> Iterator[Attending]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.__name__)
-def test_says_what_it_says_undisturbed(language: object, tmp_path: Path) -> None:
+def test_programs_in_other_languages_print_the_same_as_undisturbed(language: object, tmp_path: Path) -> None:
     assert callable(language)
     command, rounds = language(tmp_path), 3
     with attending(command) as program:
@@ -202,7 +202,7 @@ def test_says_what_it_says_undisturbed(language: object, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.__name__)
-def test_stacks_by_a_clause(language: object, tmp_path: Path) -> None:
+def test_a_clause_records_stacks_of_programs_in_other_languages(language: object, tmp_path: Path) -> None:
     """The allocator may be called on any stack."""
     assert callable(language)
     clause = "pid$target:libc.so.6:malloc:entry { @[ustack(5)] = count(); @n = count(); } tick-2s { exit(0); }"

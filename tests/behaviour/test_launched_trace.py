@@ -14,7 +14,9 @@ from tests.programs.build import build
 
 
 @pytest.mark.parametrize("follow", [False, True])
-def test_time_in_which_the_program_is_held_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch, follow: bool) -> None:
+def test_a_trace_does_not_include_the_time_in_which_the_program_is_held(
+    monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
     noted: list[int] = []  # once all is in, and before the program goes on
 
     def opened(running: Run) -> None:

@@ -125,7 +125,7 @@ def counts_by_process(session: gilk.Session, probe: gilk.Probe) -> dict[int, int
     return found
 
 
-def test_a_forked_child_counts_apart(puppet: Puppet) -> None:
+def test_a_forked_child_is_counted_separately(puppet: Puppet) -> None:
     with gilk.attach(puppet.pid) as target, target.session() as session:
         (probe,) = session.insert("work:entry", gilk.count)
         puppet.do("wF")
@@ -180,7 +180,7 @@ def test_a_child_is_restored_when_the_client_dies(puppet: Puppet) -> None:
         assert wait_for(lambda: not leftovers(pid) and not differences(pid)), pid
 
 
-def test_threads_come_and_go(puppet: Puppet) -> None:
+def test_threads_may_come_and_go_during_a_session(puppet: Puppet) -> None:
     """600 threads run, eight at a time, with blocks for 64, which are used again. For each thread all of its hits
     are counted, or none."""
     ran, hits = 600, 100  # for each thread
@@ -208,7 +208,7 @@ def test_counts_of_200_threads_are_exact(puppet: Puppet) -> None:
         assert session.drain.lost() == 0
 
 
-def test_a_program_executed_in_the_middle(puppet: Puppet) -> None:
+def test_a_process_may_execute_another_program_during_a_session(puppet: Puppet) -> None:
     flags = ["--json", "-i", "*:blocks=count", "-p", str(puppet.pid)]
     words = [sys.executable, "-m", "gilk", "run", *flags]
     client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -224,7 +224,7 @@ def test_a_program_executed_in_the_middle(puppet: Puppet) -> None:
     assert puppet.process.wait() == 0
 
 
-def test_exec_of_a_launched_program() -> None:
+def test_a_launched_program_may_execute_another() -> None:
     command = ["/bin/sh", "-c", "sleep 0.2; exec sleep 0.5"]
     ran = run(["*:blocks=count"], command)
     assert ran.visible == plain(command).visible
@@ -232,14 +232,14 @@ def test_exec_of_a_launched_program() -> None:
     assert any("executed another program" in note for note in ran.report["notes"])
 
 
-def test_exec_again_and_again() -> None:
+def test_a_process_may_execute_programs_again_and_again() -> None:
     """The program executes again sooner than anybody looks (docs/limits.md): the report is about the first image,
     and nothing is broken."""
     ran = run(["*:blocks=count"], [build("exec")])
     assert ran.visible == plain([build("exec")]).visible
 
 
-def test_a_program_that_executes_all_the_time() -> None:
+def test_attaching_to_a_process_that_executes_programs_all_the_time() -> None:
     """Attaching succeeds, or fails with an error of gilk's; the program goes on."""
     with Loop([build("exec")]) as loop:
         for _ in range(5):
@@ -248,7 +248,7 @@ def test_a_program_that_executes_all_the_time() -> None:
         assert loop.alive()
 
 
-def test_exit_in_the_middle(puppet: Puppet) -> None:
+def test_a_process_may_exit_during_a_session(puppet: Puppet) -> None:
     with gilk.attach(puppet.pid) as target, target.session() as session:
         (probe,) = session.insert("work:entry", gilk.count)
         (_timed, *_) = session.insert("work:entry", gilk.time)
@@ -262,7 +262,7 @@ def test_exit_in_the_middle(puppet: Puppet) -> None:
     assert rest is not None
 
 
-def test_death_by_a_signal_in_the_middle(puppet: Puppet) -> None:
+def test_a_process_may_die_by_a_signal_during_a_session(puppet: Puppet) -> None:
     with gilk.attach(puppet.pid) as target, target.session() as session:
         (_probe,) = session.insert("*:entry", gilk.count)[:1]
         puppet.send("s")
@@ -283,7 +283,7 @@ def test_a_library_opened_later_can_be_instrumented(puppet: Puppet) -> None:
     puppet.do("p")
 
 
-def test_an_instrumented_library_is_closed(puppet: Puppet) -> None:
+def test_an_instrumented_library_may_be_closed(puppet: Puppet) -> None:
     """gilk must not restore the memory that is mapped there afterwards."""
     puppet.do("o")
     with gilk.attach(puppet.pid) as target, target.session() as session:
@@ -295,7 +295,7 @@ def test_an_instrumented_library_is_closed(puppet: Puppet) -> None:
     assert leftovers(puppet.pid) == []
 
 
-def test_an_instrumented_library_is_closed_and_opened_again(puppet: Puppet) -> None:
+def test_an_instrumented_library_may_be_closed_and_opened_again(puppet: Puppet) -> None:
     puppet.do("o")
     with gilk.attach(puppet.pid) as target, target.session() as session:
         session.insert("plugin.so:*:blocks", gilk.count)
@@ -307,7 +307,7 @@ def test_an_instrumented_library_is_closed_and_opened_again(puppet: Puppet) -> N
 
 
 @pytest.mark.parametrize("name", ["fork", "vfork", "spawn", "dlopen", "signals", "ucontext", "exceptions", "backtrace"])
-def test_counts_while_they_go_on(name: str) -> None:
+def test_sessions_count_while_a_program_goes_on_forking_and_loading(name: str) -> None:
     """Each of several sessions begins and ends while the program runs."""
     with Loop([build(name)]) as loop:
         for _ in range(3):

@@ -33,7 +33,7 @@ def program(tmp_path: Path) -> Path:
     return compile_text(tmp_path, "checker", SOURCE, "-O1", "-w")
 
 
-def test_the_name_of_a_link(program: Path, tmp_path: Path) -> None:
+def test_a_program_is_named_by_the_link_that_was_executed(program: Path, tmp_path: Path) -> None:
     link = tmp_path / "server"
     link.symlink_to(program)
     for image in ("server", "serv*", "checker", "a.out"):
@@ -46,7 +46,7 @@ def test_the_name_of_a_link(program: Path, tmp_path: Path) -> None:
         assert run_gilk("scan", f"pid:{loop.pid}", "server:tick").returncode == 0
 
 
-def test_a_name_that_is_no_link_to_the_program(program: Path, tmp_path: Path) -> None:
+def test_a_process_name_that_is_no_link_to_the_program_is_refused(program: Path, tmp_path: Path) -> None:
     """A process may set any name for itself."""
     (tmp_path / "other").write_bytes(program.read_bytes())
     for name in ("other", "libc.so.6", "..", "no-file"):

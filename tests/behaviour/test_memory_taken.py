@@ -86,7 +86,7 @@ def planned_late(session: Session, program: Grabber, step: int) -> None:
     session._ledger.planner.planning = planning
 
 
-def test_it_is_planned_anew() -> None:
+def test_points_are_planned_again_when_the_process_has_taken_their_memory() -> None:
     with grabber(times=2) as program, gilk.attach(program.process.pid) as target, Session(target.process) as session:
         planned_late(session, program, step=3)
         probes = session.insert(_POINTS, gilk.count)
@@ -113,7 +113,7 @@ def test_memory_taken_every_time_is_an_error_and_does_no_harm() -> None:
 
 
 @pytest.mark.stress
-def test_functions_from_the_repository_whose_place_is_taken_are_left_out() -> None:
+def test_functions_from_the_plan_cache_whose_memory_is_taken_are_left_out() -> None:
     with grabber(times=1) as program, gilk.attach(program.process.pid) as target, Session(target.process) as session:
         workspace = session._workspace
         map_pages = workspace._map_pages

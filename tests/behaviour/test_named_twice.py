@@ -19,14 +19,14 @@ def _report(*words: str, pid: int) -> dict[str, Any]:
     return report
 
 
-def test_by_run() -> None:
+def test_run_attaches_once_to_a_process_that_is_named_twice() -> None:
     with Loop([build("work", "O0")]) as loop:
         report = _report("run", "--json", "--for", "100ms", "-i", "one_round:entry=count", pid=loop.pid)
     assert report["points"]["asked"] == 1
     assert report["restored"] is True
 
 
-def test_by_trace(tmp_path: Path) -> None:
+def test_trace_attaches_once_to_a_process_that_is_named_twice(tmp_path: Path) -> None:
     with Loop([build("work", "O0")]) as loop:
         words = ("trace", "--json", "-o", f"{tmp_path}/t.parquet", "--scope", "work:one_round", "--stop")
         report = _report(*words, "call:one_round:3", pid=loop.pid)

@@ -46,7 +46,7 @@ def report_of(*words: str | Path, **options: str) -> dict[str, object]:
     return report
 
 
-def test_calls_are_those_that_the_program_makes() -> None:
+def test_counts_in_a_library_opened_later_are_those_of_the_program() -> None:
     """This includes constructors and destructors, however often the library is closed and opened again."""
     report = report_of("-Z", "-i", "plugin*:*:entry=count", "--", build("dlopen"), str(ROUNDS))
     counts = report["counts"]
@@ -57,13 +57,13 @@ def test_calls_are_those_that_the_program_makes() -> None:
     assert "opened later, and instrumented first: plugin.so" in str(report["notes"])
 
 
-def test_without_being_asked_to_wait_it_is_refused() -> None:
+def test_without_z_a_library_that_is_not_open_is_refused() -> None:
     """Negative control: the library is not open when the session begins."""
     done = run_gilk("run", "-i", "plugin:plugin_hot:entry=count", "--", build("dlopen"), "1")
     assert (done.returncode, "(no-such-image)" in done.stderr, "-Z waits" in done.stderr) == (2, True, True)
 
 
-def test_a_pattern_needs_no_asking() -> None:
+def test_a_pattern_that_matches_already_waits_for_libraries_without_z() -> None:
     """The pattern matches something already."""
     report = report_of("-i", "*:*plugin*:entry=count", "--", build("dlopen"), str(ROUNDS))
     counts = report["counts"]
@@ -73,7 +73,7 @@ def test_a_pattern_needs_no_asking() -> None:
     }  # fmt: skip
 
 
-def test_instruments_of_all_kinds_at_one_function(tmp_path: Path) -> None:
+def test_instruments_of_all_kinds_at_one_function_of_a_library_opened_later(tmp_path: Path) -> None:
     """Records, conditions and stacks come and go with the library."""
     file = tmp_path / "all.parquet"
     report = report_of(
@@ -87,7 +87,7 @@ def test_instruments_of_all_kinds_at_one_function(tmp_path: Path) -> None:
     assert pq.read_table(file)["arg0"].to_pylist() == ARGUMENTS
 
 
-def test_programs_that_are_followed_open_libraries() -> None:
+def test_libraries_that_followed_programs_open_are_instrumented() -> None:
     program = build("dlopen")
     report = report_of(
         "--follow", "-i", "plugin:plugin_hot:entry=count", "--", "sh", "-c", f"{program} 3; {program} 5 | cat"
@@ -98,7 +98,7 @@ def test_programs_that_are_followed_open_libraries() -> None:
     assert sorted(sum(one["counts"].values()) for one in programs) == [0, 0, 30, 50][-len(programs) :]
 
 
-def test_extension_modules_of_python() -> None:
+def test_extension_modules_of_python_are_instrumented_when_imported() -> None:
     """A module is initialised once, however often it is imported."""
     program = "import _decimal, _json, importlib; [importlib.import_module('_decimal') for _ in range(5)]"
     words = ("-Z", "-i", "_decimal*:PyInit_*:entry=count", "-i", "_json*:PyInit_*:entry=count")
@@ -110,7 +110,7 @@ def test_extension_modules_of_python() -> None:
     ]  # fmt: skip
 
 
-def test_what_never_comes_is_named() -> None:
+def test_a_library_that_is_never_opened_is_named() -> None:
     report = report_of("-Z", "-i", "no_such_library:f:entry=count", "-i", "plugin:plugin_hot:entry=count", "--",
                        build("dlopen"), "1")  # fmt: skip
     assert report["counts"] == {"plugin.so:plugin_hot:entry": 10}
@@ -168,7 +168,7 @@ def going_on(pid: int, *points: str, waits: bool = True, until: int = 0) -> Iter
         results.append(running.finish())
 
 
-def test_one_that_runs_already(opens: Opener) -> None:
+def test_a_running_process_opens_a_library(opens: Opener) -> None:
     opens.turn(4)
     with going_on(opens.pid, "plugin:plugin_hot:entry=count", "plugin:on_load:entry=count") as results:
         opens.turn(7)
@@ -179,7 +179,7 @@ def test_one_that_runs_already(opens: Opener) -> None:
     opens.turn(4)
 
 
-def test_one_that_opens_and_closes_it_all_the_time() -> None:
+def test_a_running_process_opens_and_closes_a_library_all_the_time() -> None:
     """This holds whenever the session begins, and until everything is out; a round may be under way at both ends."""
     with Loop([build("dlopen")]) as loop, going_on(loop.pid, "plugin:plugin_hot:entry=count", "use_plugin:entry=count",
                                                    until=66) as results:  # fmt: skip
@@ -190,7 +190,7 @@ def test_one_that_opens_and_closes_it_all_the_time() -> None:
     assert results[0].restored is True
 
 
-def test_two_sessions_at_once(opens: Opener) -> None:
+def test_two_sessions_wait_for_the_same_library(opens: Opener) -> None:
     """Each session takes its probes out of the closed library, and neither disturbs those of the other."""
     with going_on(opens.pid, "plugin:plugin_hot:entry=count") as first:
         opens.turn(3)
@@ -213,7 +213,7 @@ def exchanged(tmp_path: Path) -> tuple[Path, Path]:
     return library, compile_text(tmp_path, "other", padded, "-O2", "-shared", "-fPIC", "-w")
 
 
-def test_another_file_of_that_name(tmp_path: Path) -> None:
+def test_points_are_looked_up_in_the_new_file_when_a_library_is_replaced(tmp_path: Path) -> None:
     """If the library is replaced while it is closed, points are looked up in the new file, however often that is
     opened, and nothing is put at the old addresses."""
     library, other = exchanged(tmp_path)
@@ -228,7 +228,7 @@ def test_another_file_of_that_name(tmp_path: Path) -> None:
     assert sum(results[0].tactics.values()) == 3
 
 
-def test_another_file_of_that_name_in_d(tmp_path: Path) -> None:
+def test_probes_of_d_are_looked_up_in_the_new_file_when_a_library_is_replaced(tmp_path: Path) -> None:
     library, other = exchanged(tmp_path)
     opens = Opener(tmp_path, library)
     program = 'BEGIN { printf("ready\\n"); } pid$target:plugin*:plugin_hot:entry { @ = count(); } END { printa("%@d\\n", @); }'
@@ -244,7 +244,7 @@ def test_another_file_of_that_name_in_d(tmp_path: Path) -> None:
     opens.process.communicate()
 
 
-def test_where_no_thread_can_be_held_it_is_said(opens: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_says_that_first_hits_may_be_missing_if_no_thread_can_be_held(opens: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """This stands for a process whose dynamic linker cannot be watched."""
 
     def refuse(*_: object) -> None:
@@ -272,7 +272,7 @@ sys.exit(run())
 """
 
 
-def test_in_d_it_is_said_though_the_program_ended_before_anybody_looked() -> None:
+def test_d_says_that_hits_may_be_missing_though_the_program_has_ended() -> None:
     """A program that opens libraries only for an instant leaves nothing to see."""
     words = [sys.executable, "-c", UNWATCHED, "dtrace", "-Z", "-q", "-n", CLAUSES, "-c", f"{build('dlopen')} 3"]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
@@ -280,7 +280,7 @@ def test_in_d_it_is_said_though_the_program_ended_before_anybody_looked() -> Non
     assert "also those that nobody saw" in done.stderr and "for a test" in done.stderr
 
 
-def test_strategies_name_what_they_leave_out(opens: Opener) -> None:
+def test_strategies_name_the_libraries_that_they_leave_out(opens: Opener) -> None:
     """A strategy only handles the libraries that are there."""
     with going_on(opens.pid, "*:*u*=@coverage", waits=False) as results:
         opens.turn(3)
@@ -302,7 +302,7 @@ running.wait(None, lambda: False, lambda _: None)
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3])
-def test_killed(turns: int, opens: Opener) -> None:
+def test_a_killed_client_leaves_the_process_and_its_library_clean(turns: int, opens: Opener) -> None:
     """After the kill nobody waits at a gate, and the code is what it was, whether the library is open or not."""
     words = [sys.executable, "-c", KILLED, str(opens.pid)]
     with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE) as client:
@@ -313,7 +313,7 @@ def test_killed(turns: int, opens: Opener) -> None:
     opens.turn(4)
 
 
-def test_linked_libraries_stay(tmp_path: Path) -> None:
+def test_libraries_linked_at_start_are_those_of_ldd(tmp_path: Path) -> None:
     """The libraries to watch are those that ldd does not list."""
     import gilk
 
@@ -344,7 +344,7 @@ def numbers(text: str) -> list[list[str]]:
     return sorted(line.split() for line in text.splitlines() if line.split() and line.split()[-1].isdigit())
 
 
-def test_in_d() -> None:
+def test_d_probes_fire_in_a_library_opened_later() -> None:
     """Thread-local variables are shared by the code that was there and the code that came later."""
     program = build("dlopen")
     done = run_gilk("dtrace", "-Z", "-q", "-n", CLAUSES, "-c", f"{program} {ROUNDS}")
@@ -355,13 +355,13 @@ def test_in_d() -> None:
     assert "opened later, and instrumented first: plugin.so" in done.stderr
 
 
-def test_in_d_one_that_is_not_there_is_an_error_unless_asked() -> None:
+def test_d_refuses_a_library_that_is_not_open_without_z() -> None:
     done = run_gilk("dtrace", "-n", "pid$target:plugin.so:plugin_hot:entry {}", "-c", f"{build('dlopen')} 1")
     assert done.returncode != 0
     assert "does not match any probes" in done.stderr
 
 
-def test_in_d_of_several_programs() -> None:
+def test_d_probes_fire_in_libraries_that_followed_programs_open() -> None:
     program = build("dlopen")
     clause = "pid$target::plugin_hot:entry { @[execname, pid == $target] = count(); @all = count(); }"
     done = run_gilk("dtrace", "--follow", "-Z", "-q", "-n", clause, "-c", f"sh -c '{program} 3; {program} 4; true'")
@@ -369,7 +369,7 @@ def test_in_d_of_several_programs() -> None:
     assert ["dlopen", "0", "70"] in numbers(done.stdout)
 
 
-def test_in_d_of_several_processes(tmp_path: Path) -> None:
+def test_d_probes_fire_in_libraries_that_several_processes_open(tmp_path: Path) -> None:
     """When the command is interrupted, both processes go on with their own code."""
     program = r"""tick-10ms /!said/ { printf("begun\n"); said = 1; } pid$target::plugin_hot:entry { @[pid] = count(); }"""
     first, second = Opener(tmp_path), Opener(tmp_path)
@@ -389,7 +389,7 @@ def test_in_d_of_several_processes(tmp_path: Path) -> None:
         each.process.communicate()
 
 
-def test_in_d_where_it_is_seen_as_json() -> None:
+def test_json_of_d_says_which_library_was_opened_later() -> None:
     done = run_gilk("dtrace", "--json", "-Z", "-n", "pid$target::plugin_hot:entry { @ = count(); }", "-c",
                     f"{build('dlopen')} 2")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -399,7 +399,7 @@ def test_in_d_where_it_is_seen_as_json() -> None:
 # Traces.
 
 
-def test_in_a_trace(tmp_path: Path) -> None:
+def test_calls_of_a_library_opened_later_are_in_the_trace(tmp_path: Path) -> None:
     """The program opens and closes its library all the time, at the same address: each call in the trace has the
     right one."""
     words = ("--scope", "*plugin*", "--start", "call:use_plugin:2", "--stop", "return:use_plugin:4")
@@ -411,7 +411,7 @@ def test_in_a_trace(tmp_path: Path) -> None:
     assert calls["plugin_hot"] == 10 * calls["use_plugin"], calls
 
 
-def test_one_that_is_closed_before_it_is_ready_for_a_trace(opens: Opener) -> None:
+def test_a_library_closed_before_it_is_ready_does_not_harm_a_trace(opens: Opener) -> None:
     """The trace is not harmed, and treats the library as one that has not been opened yet."""
     opens.turn()
     with attach(opens.pid) as process, ClientFollower(process) as follower:

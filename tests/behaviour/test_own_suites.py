@@ -88,7 +88,7 @@ def unharmed(report: dict[str, Any]) -> None:
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", SUITES)
-def test_own_suite(name: str, archive: Archive, tmp_path: Path) -> None:
+def test_a_stock_program_passes_its_own_test_suite_under_gilk(name: str, archive: Archive, tmp_path: Path) -> None:
     suite = SUITES[name]
     if not Path(suite.program).exists():
         pytest.skip(f"no {suite.program}")

@@ -44,7 +44,7 @@ STEPS = 100_000  # instructions within which each patch of a loop is executed
 
 @pytest.mark.parametrize("instrument", ["count", "stamp", "time"])
 @pytest.mark.parametrize("variant", ["default", "static"])
-def test_contexts_that_wait_in_handlers_go_on(instrument: str, variant: str) -> None:
+def test_contexts_that_wait_in_signal_handlers_go_on(instrument: str, variant: str) -> None:
     """Most of the 24 contexts are amid a patch when it is taken out: it stays until they have left it, and is gone
     afterwards."""
     with Loop([build("green", variant)]) as loop, gilk.attach(loop.pid) as target:
@@ -61,7 +61,7 @@ def test_contexts_that_wait_in_handlers_go_on(instrument: str, variant: str) -> 
             assert wait_for(lambda: leftovers(loop.pid) == [])
 
 
-def test_handlers_see_the_program_while_others_wait(tmp_path: Path) -> None:
+def test_handlers_see_the_original_address_while_other_contexts_wait(tmp_path: Path) -> None:
     """The note is kept in the context itself, so there may be more of them than threads, blocks or slots."""
     source = tmp_path / "plain.c"
     source.write_text(
@@ -221,7 +221,7 @@ def test_contexts_at_every_instruction_of_instruments_are_led_out(kind: str, tmp
     assert interrupted_and_led_out(f"{source}:deep" if kind == "deep" else kind, range(1, 200)) >= 20
 
 
-def test_a_context_that_waits_again_amid_a_patch_that_has_gone() -> None:
+def test_a_context_resumes_in_a_removed_patch_and_waits_again() -> None:
     """The context goes on in the patch when the session has ended, though its handler was shown the original
     address."""
     with parked() as program, gilk.attach(program.pid) as target:
@@ -238,7 +238,7 @@ def test_a_context_that_waits_again_amid_a_patch_that_has_gone() -> None:
         goes_on(program)
 
 
-def test_nothing_is_put_in_where_a_context_would_come_back_amid_it(
+def test_no_jump_is_inserted_where_a_waiting_context_would_return_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits in a patch that has gone, which leads back behind two instructions: to the middle of a jump, if one was
@@ -268,7 +268,7 @@ def test_nothing_is_put_in_where_a_context_would_come_back_amid_it(
         goes_on(program)
 
 
-def test_a_context_that_waits_while_a_thread_does_not_leave_an_instrument(
+def test_a_waiting_context_goes_on_though_a_thread_does_not_leave_an_instrument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All goes without that thread when it has been waited for; yet the context finds where it was, and not only what
@@ -291,7 +291,7 @@ def test_a_context_that_waits_while_a_thread_does_not_leave_an_instrument(
         goes_on(program)
 
 
-def test_a_context_that_waits_amid_a_patch_while_an_abandoned_process_is_restored() -> None:
+def test_a_context_waiting_in_a_patch_goes_on_after_gilk_restore() -> None:
     with parked() as program:
         with session_in(program.pid, CLIENT.replace("hot:blocks", "parked:work:blocks-post")) as keeper:
             signal_amid_a_patch(program.pid)
@@ -302,7 +302,7 @@ def test_a_context_that_waits_amid_a_patch_while_an_abandoned_process_is_restore
         goes_on(program)
 
 
-def test_a_frame_that_is_left_over_amid_a_patch_is_nobody() -> None:
+def test_an_abandoned_signal_frame_in_a_patch_does_not_hold_a_session() -> None:
     """One handler was left by a jump, and nobody knows whether it will go on; another has returned."""
     with parked(build("leftover")) as program, gilk.attach(program.pid) as target:
         with target.session() as session:
@@ -318,7 +318,7 @@ def test_a_frame_that_is_left_over_amid_a_patch_is_nobody() -> None:
         assert program.wait() == 0
 
 
-def test_restore_lets_nobody_in_while_a_handler_waits_in_an_old_patch() -> None:
+def test_restore_refuses_new_sessions_while_a_handler_waits_in_an_old_patch() -> None:
     """Another session would end by taking from the handler what the old patch needs: the program died by SIGSEGV."""
     with parked() as program:
         with session_in(program.pid, CLIENT.replace("hot:blocks", "parked:work:blocks-post")) as keeper:

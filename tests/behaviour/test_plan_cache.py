@@ -49,7 +49,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", [*SINGLE, "threads"])
-def test_the_same_calls(name: str, note: CFunction, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_the_same_planned_one_by_one_for_the_cache_and_from_it(name: str, note: CFunction, monkeypatch: pytest.MonkeyPatch) -> None:
     """The three ways are: planned one by one, planned for the cache, and read from the cache."""
     program, had = build(name), list[set[str]]()
 
@@ -87,7 +87,7 @@ def counted(clause: str, rounds: int = 3) -> dict[str, int]:
         let_go(consumer)
 
 
-def test_nothing_is_planned_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_from_the_cache_are_not_planned_or_analysed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """No function is analysed again either: not for other clauses, other numbers of rounds, or fewer functions."""
     expected = {f"f{n}": 3 for n in range(2000)}
     assert counted("{ @[probefunc] = count(); }") == expected
@@ -105,7 +105,7 @@ def test_nothing_is_planned_a_second_time(monkeypatch: pytest.MonkeyPatch) -> No
         }
 
 
-def test_arguments_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_are_the_same_with_plans_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """The three ways are: planned one by one, planned for the cache, and read from it. A function's argument is the
     result of the last."""
     found = []
@@ -116,7 +116,7 @@ def test_arguments_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(found[0].values())) > 1000
 
 
-def test_others_in_the_same_functions(note: CFunction, small: None) -> None:
+def test_more_probes_in_functions_planned_from_the_cache_lose_no_hit(note: CFunction, small: None) -> None:
     """Probes in force from the cache are planned again together with those that come; those that stay miss no hit."""
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, target.session(points=1 << 18) as session:

@@ -45,7 +45,7 @@ def test_run_counts_each_overload(gilk: Any, program: str) -> None:
     assert f"names:{LINKED}:entry" in mangled.stderr and SHOWN not in mangled.stderr
 
 
-def test_json_has_both(gilk: Any, program: str) -> None:
+def test_json_has_readable_names_and_linker_names(gilk: Any, program: str) -> None:
     told = json.loads(
         gilk("run", "--json", "-i", "ns::Engine::update(int):entry=count", "--", program).stdout.splitlines()[-1]
     )
@@ -53,7 +53,7 @@ def test_json_has_both(gilk: Any, program: str) -> None:
     assert told["names"] == {LINKED: SHOWN}
 
 
-def test_a_trace_from_one_to_another(gilk: Any, program: str) -> None:
+def test_a_trace_starts_and_stops_at_readable_names(gilk: Any, program: str) -> None:
     gilk(
         "trace",
         "--start",
@@ -101,13 +101,13 @@ def test_probefunc_and_stacks_of_d(gilk: Any, program: str) -> None:
     assert [LINKED, "10"] in [line.split() for line in plain.stdout.splitlines()]
 
 
-def test_functions_of_one_name_are_probes_of_their_own(gilk: Any, program: str) -> None:
+def test_each_variant_of_a_destructor_is_a_probe(gilk: Any, program: str) -> None:
     """Destructors have two variants, and both are called."""
     listed = gilk("dtrace", "-l", "-n", "pid$target:a.out:ns::Base::?Base:entry", "-c", program).stdout
     assert listed.count("ns::Base::~Base()") == 2
 
 
-def test_graphs_and_surveys(gilk: Any, program: str) -> None:
+def test_graphs_and_scans_show_readable_names(gilk: Any, program: str) -> None:
     text = gilk("cfg", program, "ns::all").stdout
     assert text.startswith("names:ns::all()  ") and "also called _ZN2ns3allEv" in text and f"; {SHOWN}" in text
     assert "ns::all()" in gilk("cfg", "--dot", program, "ns::all").stdout
@@ -118,7 +118,7 @@ def test_graphs_and_surveys(gilk: Any, program: str) -> None:
     assert LINKED in {row["function"] for row in rows["list"]} and rows["names"][LINKED] == SHOWN
 
 
-def test_a_stripped_program_is_said_to_be_one_once(gilk: Any, program: str, tmp_path: Path) -> None:
+def test_a_scan_says_once_that_a_program_is_stripped(gilk: Any, program: str, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run(["objcopy", "--strip-all", program, bare], check=True)
     said = "bare is stripped: functions are called sub_ADDRESS"
@@ -130,7 +130,9 @@ def test_a_stripped_program_is_said_to_be_one_once(gilk: Any, program: str, tmp_
     assert told["images"][0]["stripped"] is True
 
 
-def test_what_debuginfod_fetched_is_found(gilk: Any, program: str, tmp_path: Path, gilk_on_path: Environment) -> None:
+def test_debug_files_that_debuginfod_fetched_are_found(
+    gilk: Any, program: str, tmp_path: Path, gilk_on_path: Environment
+) -> None:
     identified, bare = tmp_path / "identified", tmp_path / "bare"
     subprocess.run(["g++", "-g", "-O1", "-Wl,--build-id=0xabcdef0123", str(Path("tests/programs/bare/names.cpp").resolve()),
                     "-o", identified], check=True)  # fmt: skip
@@ -161,7 +163,7 @@ int main() { ns::Box box; printf("%d\\n", ns::one(box) + ns::two(box) + ns::kept
 """
 
 
-def test_inlined_functions_are_told_by_their_names(gilk_on_path: Environment, tmp_path: Path) -> None:
+def test_inlined_functions_are_reported_by_readable_names(gilk_on_path: Environment, tmp_path: Path) -> None:
     (tmp_path / "boxes.cpp").write_text(INLINED)
     subprocess.run(["g++", "-g", "-O2", "boxes.cpp", "-o", "boxes"], cwd=tmp_path, check=True)
     program = str(tmp_path / "boxes")

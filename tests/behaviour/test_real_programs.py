@@ -139,13 +139,13 @@ ALL = ["bash", "sqlite3", "perl", "gzip", "gzip-d", "xz", "xz-d", "openssl", "op
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.stress) for name in ALL]
 )
-def test_every_block_of_the_program(name: str, work: Path) -> None:
+def test_every_block_of_a_stock_program_is_counted(name: str, work: Path) -> None:
     compared(name, ["*:blocks=count"], work)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("name", ALL)
-def test_every_block_of_the_program_and_libc(name: str, work: Path) -> None:
+def test_every_block_of_a_stock_program_and_libc_is_counted(name: str, work: Path) -> None:
     compared(name, ["*:blocks=count", "libc.so.6:*:blocks=count"], work)
 
 
@@ -153,7 +153,7 @@ LONG = [pytest.param(name, marks=pytest.mark.stress) for name in ("openssl-enc",
 
 
 @pytest.mark.parametrize("name", ["bash", "sqlite3", *LONG])
-def test_every_entry(name: str, work: Path) -> None:
+def test_every_entry_of_a_stock_program_and_libc_is_counted(name: str, work: Path) -> None:
     compared(name, ["*:entry=count", "libc.so.6:*:entry=count"], work)
 
 
@@ -167,12 +167,12 @@ def test_every_entry(name: str, work: Path) -> None:
         ("xz", "liblzma.so*"),
     ],
 )
-def test_every_block_of_its_library(name: str, library: str, work: Path) -> None:
+def test_every_block_of_a_stock_programs_library_is_counted(name: str, library: str, work: Path) -> None:
     compared(name, [f"{library}:*:blocks=count"], work)
 
 
 @pytest.mark.stress
-def test_openssl_signs_and_verifies(work: Path) -> None:
+def test_openssl_signs_and_verifies_with_every_block_counted(work: Path) -> None:
     key, signature = work / "key.pem", work / "signature"
     assert (
         run(["*:blocks=count", "libcrypto.so*:*:entry=count"], ["openssl", "genrsa", "-out", str(key), "1024"]).status
@@ -188,7 +188,7 @@ def test_openssl_signs_and_verifies(work: Path) -> None:
 
 
 @pytest.mark.stress
-def test_a_hundred_thousand_points() -> None:
+def test_a_hundred_thousand_points_in_a_stock_program() -> None:
     """All points are put into one running process at once. It goes on with its work, and is restored."""
     program = Path("/usr/bin/python3").resolve()
     script = "import json, time\nend = time.time() + 3600\nwhile not open('{stop}').read():\n    json.loads(json.dumps(list(range(50))))\nprint('done')\n"

@@ -17,7 +17,7 @@ FUNCTION = "rseq:rseq_increment"
 REFUSED = [f"{FUNCTION}:@1:pre", f"{FUNCTION}:@2:pre"]
 
 
-def test_json_names_what_is_refused_and_does_not_count_it() -> None:
+def test_json_names_refused_points_and_does_not_count_them() -> None:
     done = run([f"{FUNCTION}:blocks=count"], [build("rseq")])
     assert done.status == 0
     assert done.report["refused_points"] == [{"point": point, "reason": "rseq"} for point in REFUSED]
@@ -26,7 +26,7 @@ def test_json_names_what_is_refused_and_does_not_count_it() -> None:
     assert done.report["counts"][f"{FUNCTION}:@0:pre"] >= 2_000_000
 
 
-def test_the_text_names_it_and_says_never_reached_of_the_others_only() -> None:
+def test_the_report_names_refused_points_and_does_not_call_them_never_reached() -> None:
     done = run_gilk("run", "-i", f"{FUNCTION}:blocks=count", "--", build("rseq"))
     assert "".join(f"  {point}: rseq\n" for point in REFUSED) in done.stderr
     counted = re.findall(rf"^ *\d+  {FUNCTION}:@\d:pre$", done.stderr, re.MULTILINE)
@@ -34,7 +34,7 @@ def test_the_text_names_it_and_says_never_reached_of_the_others_only() -> None:
     assert len(counted) + int(never[1] if never else 0) == 2
 
 
-def test_a_session_of_the_api_and_a_file_say_the_same(tmp_path: Path) -> None:
+def test_a_session_and_its_file_name_the_same_refused_points(tmp_path: Path) -> None:
     where = tmp_path / "a.parquet"
     running = gilk.prepare_run([gilk.parse_request(f"{FUNCTION}:blocks=count")], [], [str(build("rseq"))], where)
     running.begin()
@@ -50,7 +50,7 @@ def test_a_session_of_the_api_and_a_file_say_the_same(tmp_path: Path) -> None:
     assert asked.stdout.split() == ["point", *REFUSED]
 
 
-def test_an_experiment_names_it_per_instrument(tmp_path: Path) -> None:
+def test_an_experiment_names_refused_points_for_each_instrument(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text(
         f'[workload]\ncommand = "{build("rseq")}"\n'

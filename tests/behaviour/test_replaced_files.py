@@ -95,17 +95,17 @@ def counted(server: Server, *points: str) -> dict[str, int]:
     return counts
 
 
-def test_counts(server: Server) -> None:
+def test_points_in_replaced_files_are_counted(server: Server) -> None:
     points = ["server:serve:entry", "libanswer.so:answer:entry"]
     assert counted(server, *points) == dict.fromkeys(points, 7)
 
 
-def test_by_path_and_by_pattern(server: Server, tmp_path: Path) -> None:
+def test_replaced_files_are_named_by_path_and_by_pattern(server: Server, tmp_path: Path) -> None:
     points = counted(server, f"{tmp_path}/server:serve:entry", "libans*:answer:entry")
     assert points == {"server:serve:entry": 7, "libanswer.so:answer:entry": 7}
 
 
-def test_names_in_stacks(server: Server) -> None:
+def test_stacks_have_the_names_of_replaced_files(server: Server) -> None:
     program = 'BEGIN { printf("ready\\n"); } pid$target:libanswer:answer:entry { ustack(3); exit(0); }'
     words = [sys.executable, "-m", "gilk", "dtrace", "-qn", program, "-p", str(server.pid)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}) as tracer:
@@ -115,12 +115,12 @@ def test_names_in_stacks(server: Server) -> None:
     assert [line.strip().partition("`")[0] for line in said.split("\n") if "`" in line] == ["libanswer.so", "server", "server"]
 
 
-def test_names_in_a_scan(server: Server) -> None:
+def test_a_scan_has_the_names_of_replaced_files(server: Server) -> None:
     (row,) = json.loads(run_gilk("scan", "--json", f"pid:{server.pid}", "server:serve").stdout)["images"]
     assert row["image"] == "server"
 
 
-def test_a_program_without_a_file(tmp_path: Path) -> None:
+def test_a_program_that_was_never_a_file_is_counted(tmp_path: Path) -> None:
     """The program was executed from a memory object."""
     program, _ = built(tmp_path)
     memory = os.memfd_create("server")

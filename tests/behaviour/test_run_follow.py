@@ -43,7 +43,7 @@ def executed(directory: Path, *command: str) -> collections.Counter[str]:
     return collections.Counter(os.path.realpath(path) for path in [*whole, *(begun[pid] for pid in ended)])
 
 
-def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
+def test_the_programs_followed_are_those_that_strace_sees(tmp_path: Path) -> None:
     """With -j2, two programs run at once; each makes the same calls as alone."""
     (tmp_path / "Makefile").write_text(MAKEFILE)
     report = followed("libc:malloc:entry=count", "make", "-j2", cwd=tmp_path)
@@ -58,7 +58,7 @@ def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
     assert report["counts"] == {"libc.so.6:malloc:entry": sum(sum(one["counts"].values()) for one in programs)}
 
 
-def test_not_followed_is_not_seen(tmp_path: Path) -> None:
+def test_without_follow_executed_programs_are_not_in_the_report(tmp_path: Path) -> None:
     """Negative control: without --follow the programs are not seen."""
     done = run_gilk("run", "--json", "-i", "hot:entry=count", "--", build("exec"), "5")
     assert "programs" not in json.loads(done.stdout.splitlines()[-1])
@@ -69,14 +69,16 @@ def test_not_followed_is_not_seen(tmp_path: Path) -> None:
     ("vfork", ("5",), 15, 6),  # children that share their parent's memory until they execute
     ("fork", ("5",), 550, 1),  # children that execute nothing
 ])  # fmt: skip
-def test_ways_to_begin(name: str, arguments: tuple[str, ...], hits: int, programs: int) -> None:
+def test_programs_are_followed_however_they_begin(
+    name: str, arguments: tuple[str, ...], hits: int, programs: int
+) -> None:
     report = followed("hot:entry=count", build(name), *arguments)
     assert report["counts"] == {f"{name}:hot:entry": hits}
     assert len(report["programs"]) == programs
     assert sum(sum(one["counts"].values()) for one in report["programs"]) == hits
 
 
-def test_records_of_all_are_in_one_file(tmp_path: Path) -> None:
+def test_records_of_all_programs_are_in_one_file(tmp_path: Path) -> None:
     words = ["run", "-q", "--follow", "-i", "hot:entry=time", "-o", "f.parquet", "--", build("exec"), "4"]
     assert run_gilk(*words, cwd=tmp_path).returncode == 0
     shown = json.loads(run_gilk("show", "--json", "f.parquet", cwd=tmp_path).stdout)
@@ -119,7 +121,7 @@ int main(int count, char **words)
 """
 
 
-def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
+def test_the_children_of_an_attached_server_are_followed(tmp_path: Path) -> None:
     """The server forks children that go on, and others that execute a program. It receives signals meanwhile."""
     program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
     server = subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -200,7 +202,7 @@ def _descendants(pid: int) -> list[int]:
     return [*found, *(below for each in found for below in _descendants(each))]
 
 
-def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
+def test_all_processes_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
     with two_loops(tmp_path) as (client, pids):
         client.send_signal(signal.SIGKILL)
         for pid in pids:
@@ -211,7 +213,7 @@ def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.stress  # a killed keeper may leave an unfinished system call in the program (docs/limits.md)
-def test_all_go_on_when_the_keeper_is_killed(tmp_path: Path) -> None:
+def test_all_processes_go_on_when_the_keeper_is_killed(tmp_path: Path) -> None:
     """The processes keep their probes, which `gilk restore` takes out."""
     with two_loops(tmp_path) as (client, pids):
         keeper = tracer(pids[0])
@@ -226,7 +228,7 @@ def test_all_go_on_when_the_keeper_is_killed(tmp_path: Path) -> None:
             assert not differences(pid)
 
 
-def test_a_script_and_a_static_program(tmp_path: Path) -> None:
+def test_scripts_and_static_programs_are_followed(tmp_path: Path) -> None:
     source = '__attribute__((noipa)) void tick(void) { __asm__ volatile("nop; nop; nop; nop; nop; nop"); }\nint main(void) { tick(); return 0; }'
     program = compile_text(tmp_path, "fixed", source, "-O1", "-static")
     script = tmp_path / "script"
@@ -261,7 +263,7 @@ def stat(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
-def test_points_that_no_program_has(tmp_path: Path) -> None:
+def test_points_that_match_in_no_program_are_reported(tmp_path: Path) -> None:
     done = run_gilk("run", "--json", "--follow", "-i", "libnowhere:f:entry=count", "--", "sh", "-c", "true; /bin/true")
     report = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 0 and report["partial"] and len(report["programs"]) == 2
@@ -269,12 +271,12 @@ def test_points_that_no_program_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["-i", "kernel:vfs_read:entry=count"], ["-i", "main=@path"], ["--on", "lab"]])
-def test_refused(words: list[str]) -> None:
+def test_options_that_follow_does_not_support_are_refused(words: list[str]) -> None:
     done = run_gilk("run", "--follow", "-i", "main:entry=count", *words, "--", "true")
     assert done.returncode == 2 and "(cannot-follow)" in done.stderr
 
 
-def test_who_follows_is_the_first() -> None:
+def test_following_a_process_that_another_session_has_is_refused() -> None:
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "--every", "50ms", "-i", "hot8:*:entry=count"]
         first = [*words, "-p", str(loop.pid)]

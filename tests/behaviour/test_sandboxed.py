@@ -124,7 +124,7 @@ KINDS = ["strict", "kill", "trap", "errno"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_filters_are_suspended_by_who_may(program: Path, kind: str) -> None:
+def test_a_client_with_the_right_suspends_seccomp_filters(program: Path, kind: str) -> None:
     if not may_suspend():
         pytest.skip("takes CAP_SYS_ADMIN, and no filter on the tests themselves")
     with sandboxed(program, kind) as child:
@@ -138,7 +138,7 @@ UNPRIVILEGED = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_filters_that_cannot_be_suspended_are_not_tried(program: Path, kind: str) -> None:
+def test_a_seccomp_filter_that_cannot_be_suspended_is_refused_without_trying(program: Path, kind: str) -> None:
     before = UNPRIVILEGED if os.geteuid() == 0 else []
     if before and shutil.which(before[0]) is None:
         pytest.skip("no setpriv")
@@ -148,7 +148,9 @@ def test_filters_that_cannot_be_suspended_are_not_tried(program: Path, kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_path: Path) -> None:
+def test_code_is_restored_when_a_filter_was_installed_during_the_session(
+    program: Path, kind: str, tmp_path: Path
+) -> None:
     """The process's code is restored, and it lives. A client that may not suspend the filter leaves its mappings
     there."""
     before = UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else []
@@ -168,7 +170,7 @@ def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_p
         assert differences(child.pid) == []
 
 
-def test_d_looks_at_no_memory_where_that_may_kill(program: Path) -> None:
+def test_d_refuses_clauses_that_read_memory_where_a_filter_may_kill_for_it(program: Path) -> None:
     """The process goes on, and clauses that need none of its memory can be enabled."""
     with sandboxed(program, "kill") as child:
         for clause, status in (("@[copyinstr(arg0)] = count();", 1), ("stop();", 1), ("@ = count();", 0)):
@@ -194,7 +196,9 @@ def test_d_looks_at_no_memory_where_that_may_kill(program: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["20", "300", "2000"])
 @pytest.mark.parametrize("flags", [(), ("-no-pie", "-fno-pie", "-static")], ids=["anywhere", "low"])
-def test_a_process_without_the_room_keeps_nothing_of_ours(tmp_path: Path, flags: tuple[str, ...], limit: str) -> None:
+def test_a_process_without_room_is_refused_and_keeps_no_memory_of_gilk(
+    tmp_path: Path, flags: tuple[str, ...], limit: str
+) -> None:
     """The limits, in megabytes of address space, leave room for nothing, for the code only, or for a part of the
     data."""
     program = compile_text(tmp_path, "limited", PROGRAM, "-O2", *flags)

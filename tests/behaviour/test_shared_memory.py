@@ -53,7 +53,7 @@ def siblings(tmp_path: Path) -> Iterator[Siblings]:
     made.process.communicate()
 
 
-def test_who_shares_memory_is_stopped_too_and_counted(siblings: Siblings) -> None:
+def test_processes_that_share_memory_are_stopped_and_counted_too(siblings: Siblings) -> None:
     siblings.do("s")
     siblings.do("s")
     for turn in range(3):
@@ -72,7 +72,7 @@ def test_who_shares_memory_is_stopped_too_and_counted(siblings: Siblings) -> Non
     siblings.finish()
 
 
-def test_who_comes_during_a_session_has_a_buffer_of_its_own_then(siblings: Siblings) -> None:
+def test_a_process_that_begins_to_share_memory_gets_a_buffer_of_its_own(siblings: Siblings) -> None:
     with gilk.attach(siblings.pid) as target, target.session() as session:
         session.insert("siblings:work:entry", gilk.count)
         siblings.do("w")
@@ -91,7 +91,7 @@ def test_who_comes_during_a_session_has_a_buffer_of_its_own_then(siblings: Sibli
 
 
 @pytest.mark.parametrize("probes", ["work:entry", "*:blocks"])
-def test_who_is_left_when_the_process_ends_is_restored(siblings: Siblings, probes: str) -> None:
+def test_a_process_that_shares_memory_is_restored_when_the_first_ends(siblings: Siblings, probes: str) -> None:
     with gilk.attach(siblings.pid) as target, target.session() as session:
         session.insert(f"siblings:{probes}", gilk.count)
         sibling = siblings.do("s")
@@ -103,7 +103,7 @@ def test_who_is_left_when_the_process_ends_is_restored(siblings: Siblings, probe
     assert (differences(sibling), leftovers(sibling)) == ([], [])
 
 
-def test_where_it_cannot_be_told_it_is_refused(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_is_refused_if_the_kernel_cannot_tell_who_shares_its_memory(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system call that does not exist stands for a kernel without kcmp(2)."""
     siblings.do("s")
     monkeypatch.setattr(sharing, "_KCMP", 100_000)
@@ -118,7 +118,7 @@ def test_where_it_cannot_be_told_it_is_refused(siblings: Siblings, monkeypatch: 
     siblings.finish()
 
 
-def test_where_it_cannot_be_told_others_are_not_refused(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_with_one_user_of_its_memory_is_not_refused_without_kcmp(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "_KCMP", 100_000)
     keeper = Keeper(LinuxProcess(siblings.pid))
     with contextlib.closing(keeper.memory):
@@ -129,7 +129,7 @@ def test_where_it_cannot_be_told_others_are_not_refused(siblings: Siblings, monk
 
 
 @pytest.mark.parametrize("name", ["vfork", "spawn"])
-def test_children_that_borrow_the_memory_for_a_moment_go_on(name: str) -> None:
+def test_vfork_children_go_on_while_they_borrow_their_parents_memory(name: str) -> None:
     """Their parent waits for them, so nobody may keep them from going on; meanwhile they use its buffer."""
     with Loop([build(name)]) as loop:
         for _ in range(4):

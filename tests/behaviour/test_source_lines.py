@@ -79,7 +79,7 @@ def test_each_statement_is_counted_as_gcov_counts_it(gilk: Any, program: str, tm
     assert found == {line: expected[line] for line in STATEMENTS}
 
 
-def test_the_words_for_a_line(gilk: Any, program: str) -> None:
+def test_a_line_is_named_by_file_image_and_number(gilk: Any, program: str) -> None:
     for words in ("collatz:collatz.c:12", "collatz.c:12", "a.out:collatz.c:12"):
         shown = gilk("run", "-i", f"{words}=count", "--", program).stderr
         assert re.search(r"^ +29 +collatz:collatz:\+0x[0-9a-f]+ \(collatz.c:12\)$", shown, re.MULTILINE), shown
@@ -93,17 +93,17 @@ def test_the_words_for_a_line(gilk: Any, program: str) -> None:
         ("libc:collatz.c:12", "no-line-table|no-such-line", ""),
     ],
 )
-def test_what_is_no_line(gilk: Any, program: str, words: str, slug: str, hint: str) -> None:
+def test_lines_that_do_not_exist_are_refused(gilk: Any, program: str, words: str, slug: str, hint: str) -> None:
     done = gilk("run", "-i", f"{words}=count", "--", program)
     assert done.returncode == 2 and re.search(rf"\(({slug})\)", done.stderr) and hint in done.stderr
 
 
-def test_lines_of_d(gilk: Any, program: str) -> None:
+def test_d_probes_at_source_lines(gilk: Any, program: str) -> None:
     text = "pid$target:a.out:collatz.c:12 { @[probefunc] = count(); }"
     assert gilk("dtrace", "-q", "-n", text, "-c", program).stdout.split()[-2:] == ["collatz", "29"]
 
 
-def test_lines_in_listings(gilk: Any, program: str, tmp_path: Path) -> None:
+def test_listings_name_source_lines(gilk: Any, program: str, tmp_path: Path) -> None:
     dumped = subprocess.run(
         ["objdump", "-dl", "--no-show-raw-insn", program], capture_output=True, text=True, check=True
     )
@@ -123,7 +123,7 @@ def test_lines_in_listings(gilk: Any, program: str, tmp_path: Path) -> None:
     assert rows[0]["source"] == "collatz.c:3"
 
 
-def test_python_places(program: str) -> None:
+def test_source_lines_from_python(program: str) -> None:
     with package.launch([program]) as target, target.session() as session:
         session.insert("collatz.c:12", package.count)
         target.resume()
@@ -145,7 +145,7 @@ def test_coverage_of_lines_is_gcovs(gilk: Any, program: str, tmp_path: Path) -> 
     assert ("LF", str(len(lines))) in rows and ("LH", str(len(lines))) in rows
 
 
-def test_lines_that_did_not_run(gilk: Any, program: str, tmp_path: Path) -> None:
+def test_lines_that_did_not_run_are_in_the_coverage(gilk: Any, program: str, tmp_path: Path) -> None:
     """The lines are those of gcov if the loop is never entered: a function that is not called."""
     source = SOURCE.replace("n < 30", "n < 1")
     (tmp_path / "collatz.c").write_text(source)
@@ -159,7 +159,7 @@ def test_lines_that_did_not_run(gilk: Any, program: str, tmp_path: Path) -> None
     assert "FNDA:0,collatz\n" in text and "FNH:1\n" in text
 
 
-def test_coverage_of_blocks_is_those_that_ran(gilk: Any, program: str, tmp_path: Path) -> None:
+def test_coverage_of_blocks_lists_the_blocks_that_ran(gilk: Any, program: str, tmp_path: Path) -> None:
     """The blocks agree with the counts of the same run; a block's start and size are those of gilk cfg."""
     done = gilk("run", "--json", "-i", "collatz=@coverage", "--coverage", "c.drcov", "--", program)
     counts = json.loads(done.stdout.splitlines()[-1])["counts"]
@@ -177,6 +177,6 @@ def test_coverage_of_blocks_is_those_that_ran(gilk: Any, program: str, tmp_path:
 @pytest.mark.parametrize(
     "words", [["-i", "main:blocks=count", "--coverage", "c.txt"], ["-i", "main:entry=time", "--coverage", "c.info"]]
 )
-def test_what_is_no_coverage(gilk: Any, program: str, words: list[str]) -> None:
+def test_bad_coverage_options_are_refused(gilk: Any, program: str, words: list[str]) -> None:
     done = gilk("run", *words, "--", program)
     assert done.returncode == 2 and "(bad-coverage)" in done.stderr

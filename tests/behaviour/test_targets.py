@@ -31,7 +31,7 @@ def code(one: Launched) -> bytes:
 
 
 @pytest.mark.parametrize("points", [("*:entry",), ("*:return",), ("*:blocks",), ("*:entry", "*:blocks")], ids="+".join)
-def test_counts(target: Launched, points: tuple[str, ...]) -> None:
+def test_counts_are_those_of_the_emulator(target: Launched, points: tuple[str, ...]) -> None:
     with target.session() as of:
         asked = wanted(target, *points)
         probes = of.insert_wanted(asked)
@@ -41,7 +41,7 @@ def test_counts(target: Launched, points: tuple[str, ...]) -> None:
     assert found == {address: EXECUTED[address] for address in found}
 
 
-def test_arguments(target: Launched) -> None:
+def test_arguments_are_those_that_the_program_passes(target: Launched) -> None:
     one = program()
     arguments = one.watch("leaf", "rdi")
     one.finish()
@@ -52,7 +52,7 @@ def test_arguments(target: Launched) -> None:
     assert table["arg0"].to_pylist() == arguments
 
 
-def test_what_is_removed_counts_nothing_and_leaves_nothing(target: Launched) -> None:
+def test_removed_probes_count_nothing_and_leave_the_code_as_it_was(target: Launched) -> None:
     before = code(target)
     with target.session() as of:
         asked = wanted(target, "*:entry")
@@ -67,7 +67,7 @@ def test_what_is_removed_counts_nothing_and_leaves_nothing(target: Launched) -> 
     assert of.restored is True
 
 
-def test_the_end_of_a_session_is_not_the_programs(target: Launched) -> None:
+def test_the_program_goes_on_after_a_session_ends(target: Launched) -> None:
     """A process goes on by itself after a session."""
     before = code(target)
     with target.session() as of:
@@ -85,7 +85,7 @@ def test_the_end_of_a_session_is_not_the_programs(target: Launched) -> None:
         ("leaf:+0x1", "not-an-instruction"),
     ],
 )
-def test_points_that_there_are_not(target: Launched, point: str, slug: str) -> None:
+def test_unknown_points_are_refused_and_change_nothing(target: Launched, point: str, slug: str) -> None:
     before = code(target)
     with target.session() as of:
         with pytest.raises(UsageError) as caught:

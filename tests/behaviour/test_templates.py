@@ -111,7 +111,7 @@ def prepared(everything: bool) -> tuple[Insert, list[list[PlacedTiming]]]:
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_the_same_calls_as_planned_on_the_spot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_record_the_same_calls_as_probes_planned_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = build(name)
     insert, kept = prepared(everything=False)
     planned, had = live()
@@ -132,7 +132,7 @@ def test_the_same_calls_as_planned_on_the_spot(name: str, monkeypatch: pytest.Mo
     assert len((had | names(kept[0][0]) | names(kept[1][0])) - both) <= HARD.get(name, 0), "too many are not ready"
 
 
-def test_threads_and_a_selection() -> None:
+def test_templates_work_for_threads_and_for_a_selection_of_functions() -> None:
     """Both threads run a function of the program; only the chosen functions are timed."""
     program = build("threads")
     plainly = plain([program, ROUNDS]).visible
@@ -155,7 +155,7 @@ def test_threads_and_a_selection() -> None:
 
 @pytest.mark.stress
 @pytest.mark.parametrize("name", ["exceptions", "work", "setjmp"])
-def test_all_libraries_too(name: str) -> None:
+def test_templates_work_for_all_libraries_too(name: str) -> None:
     program = build(name)
     insert, kept = prepared(everything=True)
     expected, plainly = timed(program, live()[0])[0], plain([program, ROUNDS]).visible

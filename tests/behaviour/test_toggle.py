@@ -41,7 +41,7 @@ def calls(output: str, function: str) -> int:
     [(*way, 15) for way in WAYS]
     + [pytest.param(*way, n, marks=pytest.mark.stress) for way, n in zip(WAYS, (10_000, 1000, 1000), strict=True)],
 )
-def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> None:
+def test_probes_are_toggled_in_functions_that_run_all_the_time(where: str, instrument: str, cycles: int) -> None:
     """A probe that stays, in the function that is toggled, misses no hit and counts none twice.
 
     Both functions are called once a turn, so the counts of the two probes that stay can differ only by the turns under
@@ -106,7 +106,7 @@ def input_that_ends() -> Iterator[Callable[[], None]]:
             holder.kill()
 
 
-def test_counts_of_a_probe_put_in_twice_are_apart() -> None:
+def test_two_probes_at_one_point_count_separately() -> None:
     with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         (probe,) = session.insert("hot:entry", gilk.count)
         session.remove([probe])
@@ -119,7 +119,7 @@ def counts_more(session: BaseSession, point: str, before: int) -> bool:
     return session.counts()[point] > before
 
 
-def test_a_dormant_probe_counts_while_it_is_active() -> None:
+def test_a_dormant_probe_counts_only_while_it_is_active() -> None:
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:
             probes = session.insert("hot:entry", gilk.count, active=False)
@@ -137,7 +137,7 @@ def test_a_dormant_probe_counts_while_it_is_active() -> None:
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["planned", "from the cache"])
-def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
+def test_a_change_that_fails_in_the_second_image_frees_the_pages_of_the_first(
     kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pages planned for the first image are free for the next change."""

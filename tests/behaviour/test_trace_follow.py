@@ -51,7 +51,7 @@ def calls_of(directory: Path, function: str) -> collections.Counter[int]:
     ("vfork", 15, 6, 1),  # children that share their parent's memory until they execute
     ("fork", 550, 1, 6),  # children that execute nothing
 ])  # fmt: skip
-def test_no_call_is_lost(tmp_path: Path, name: str, hits: int, programs: int, processes: int) -> None:
+def test_no_call_of_a_followed_program_is_lost(tmp_path: Path, name: str, hits: int, programs: int, processes: int) -> None:
     """The programs check their sums themselves, and tell by their status."""
     report = traced(tmp_path, "--scope", f"{name}:", "--", build(name), "5")
     assert report["restored"] is True and not report["partial"] and report["drops"] == 0, report["notes"]
@@ -60,7 +60,7 @@ def test_no_call_is_lost(tmp_path: Path, name: str, hits: int, programs: int, pr
     assert report["trace"]["states"]["cut"] == report["trace"]["states"]["open"] == 0
 
 
-def test_programs_are_those_that_strace_sees(tmp_path: Path) -> None:
+def test_the_programs_in_the_trace_are_those_that_strace_sees(tmp_path: Path) -> None:
     """The process that executes a program enters the start of its code exactly once."""
     (tmp_path / "Makefile").write_text(MAKEFILE)
     report = traced(tmp_path, "--scope", "libc.so.6:__libc_start_main*", "--", "make", "-j2")
@@ -95,7 +95,7 @@ def test_functions_of_one_name_are_told_apart_by_image(tmp_path: Path) -> None:
     assert counts["one", "main"] == counts["two", "main"] == 1
 
 
-def test_programs_of_one_process_are_apart(tmp_path: Path) -> None:
+def test_calls_of_a_program_executed_in_a_process_are_not_within_the_former_one(tmp_path: Path) -> None:
     """A shell that executes a program in its place ends there, and the program's calls are not within the shell's."""
     _, two = two_programs(tmp_path)
     traced(tmp_path, "--scope", "dash:", "--scope", "two:", "--", "dash", "-c", f"exec {shlex.quote(str(two))}")
@@ -108,7 +108,7 @@ def test_programs_of_one_process_are_apart(tmp_path: Path) -> None:
     assert re.search(r"^ *\S+ +\S+ +20 .* work$", second, re.MULTILINE) and "sub_" not in second
 
 
-def test_other_programs_read_it(tmp_path: Path) -> None:
+def test_an_exported_trace_of_several_programs_nests_as_the_format_requires(tmp_path: Path) -> None:
     """The calls of a thread nest, as the format requires, also if the thread has executed another program."""
     traced(tmp_path, "--scope", "exec:", "--", build("exec"), "5")
     assert run_gilk("export", "--to", "chrome", "-o", tmp_path / "t.json", tmp_path / "t.parquet").returncode == 0
@@ -185,7 +185,7 @@ def has_records(directory: Path, processes: int = 1) -> bool:
     return found.returncode == 0 and json.loads(found.stdout)["rows"][0][0] >= processes
 
 
-def test_all_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
+def test_all_processes_are_clean_when_the_client_is_killed(tmp_path: Path) -> None:
     """The calls that were recorded until then can be read."""
     with shell_with_two(tmp_path) as (client, pids):
         assert wait_for(lambda: has_records(tmp_path, 2))
@@ -216,7 +216,7 @@ def serve(server: subprocess.Popen[bytes], requests: bytes) -> int:
     return len(requests)
 
 
-def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
+def test_the_children_of_an_attached_server_are_followed(tmp_path: Path) -> None:
     """The server's forked children go on in its program, or execute another; afterwards the server is what it was."""
     program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
     server = subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -238,7 +238,7 @@ def test_children_of_a_server_that_was_attached_to(tmp_path: Path) -> None:
         assert server.wait() == 0
 
 
-def test_a_trace_that_begins_later_has_the_programs_of_before_and_after(tmp_path: Path) -> None:
+def test_a_trace_started_by_a_signal_has_earlier_and_later_programs(tmp_path: Path) -> None:
     """Nothing is recorded until the signal; programs that wait for it are followed from then on."""
     with shell_with_two(tmp_path, "--start", "signal:USR2", "--json") as (client, pids):
         assert wait_for(lambda: all(map(leftovers, pids[1:])))
@@ -256,18 +256,18 @@ def test_a_trace_that_begins_later_has_the_programs_of_before_and_after(tmp_path
     (["--kernel"], "kernel"),
     (["--on", "lab", "--kernel"], "kernel"),
 ])  # fmt: skip
-def test_refused(tmp_path: Path, words: list[str], says: str) -> None:
+def test_options_that_follow_does_not_support_are_refused(tmp_path: Path, words: list[str], says: str) -> None:
     done = run_gilk("trace", "--follow", *words, "--", "true", cwd=tmp_path)
     assert done.returncode == 2 and "(cannot-follow)" in done.stderr and says in done.stderr
 
 
-def test_nothing_in_the_scope_of_any(tmp_path: Path) -> None:
+def test_a_scope_that_matches_in_no_program_is_an_error(tmp_path: Path) -> None:
     done = run_gilk("trace", "--follow", "--scope", "nosuch:", "--", "sh", "-c", "/bin/true; true", cwd=tmp_path)
     assert done.returncode == 2 and "(nothing-to-follow)" in done.stderr and not list(tmp_path.iterdir())
 
 
 
-def test_programs_of_one_name_are_named(tmp_path: Path) -> None:
+def test_programs_that_share_a_name_are_reported(tmp_path: Path) -> None:
     """The two programs are one image in the trace."""
     paths = []
     for name, count in (("a", 10), ("b", 20)):

@@ -119,7 +119,7 @@ def test_a_function_whose_return_is_refused_is_followed_and_closed_by_its_caller
     assert {names[n] for n in flow.is_state(CallState.CLOSED).nonzero()[0]} == {"half"}
 
 
-def test_a_function_that_is_not_followed_is_named_wherever_it_would_be(program: Path, tmp_path: Path) -> None:
+def test_a_function_that_is_not_followed_is_named_with_its_callers(program: Path, tmp_path: Path) -> None:
     flow, report, text = traced(tmp_path, program)
     assert flow.unfollowed == (Unfollowed("sealed", "sequences", "rseq", ("whole",)),)
     missing = {"function": "sealed", "image": "sequences", "reason": "rseq", "callers": ["whole"]}
@@ -140,7 +140,7 @@ def test_a_function_that_is_not_followed_is_named_wherever_it_would_be(program: 
     assert "followed without all their returns: sequences:half" in shown
 
 
-def test_a_plain_run_knows_the_same_of_returns(program: Path, tmp_path: Path) -> None:
+def test_a_run_names_refused_returns_of_timed_functions(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.parquet"
     done = run_gilk("run", "-o", file, "-i", "sequences:half:entry=time", "-i", "whole:entry=time", "--", program)
     assert "  sequences:half:@1:post: rseq\n" in done.stderr
@@ -151,7 +151,7 @@ def test_a_plain_run_knows_the_same_of_returns(program: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-Os"])
-def test_every_function_of_a_small_program_without_padding_is_in_its_tree(level: str, tmp_path: Path) -> None:
+def test_every_function_of_a_program_without_padding_is_in_the_tree(level: str, tmp_path: Path) -> None:
     flags = (level, "-fno-inline", "-fno-builtin", "-fno-ipa-pure-const", "-fno-pie", "-no-pie")
     program = compile_text(tmp_path, "dense", DENSE, NO_ROOM, *flags, "-falign-functions=1")
     flow, _, _ = traced(tmp_path, program)

@@ -20,7 +20,7 @@ from tests.behaviour.harness import ENVIRONMENT, children, wait_for
 SHELL = "echo ready; read go; { read more; read more; } <&3 & cat <&3 & wait"
 
 
-def test_a_child_that_executes_a_program_is_unseen_and_one_that_is_forked_is_not() -> None:
+def test_an_executed_child_is_reported_as_unseen_and_a_forked_one_is_not() -> None:
     ends = os.pipe()
     words = ["bash", "-c", SHELL.replace("<&3", f"<&{ends[0]}")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=ends[:1]) as shell:
@@ -73,7 +73,7 @@ def gone_on(words: list[str], fifo: Path) -> Iterator[list[str]]:
     ["run", "--json", "--every", "50ms", "-i", "libc:malloc:entry=count"],
     ["dtrace", "--json", "-n", "pid$target:libc.so.6:malloc:entry { @ = count(); } tick-50ms { trace(1); }"],
 ])  # fmt: skip
-def test_reports_name_them(words: list[str], tmp_path: Path) -> None:
+def test_reports_name_unseen_programs(words: list[str], tmp_path: Path) -> None:
     with gone_on(words, tmp_path / "fifo") as lines:
         told = [json.loads(line) for line in lines if line.startswith("{")]
     notes = told[-1]["notes"] if words[0] == "run" else [one["text"] for one in told if one["type"] == "noted"]

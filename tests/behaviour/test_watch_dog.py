@@ -122,21 +122,25 @@ NUMBERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
 @pytest.mark.parametrize(("command", "part", "number"), SHORT)
-def test_of_an_attached_program(command: str, part: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_an_attached_program_goes_on_when_a_part_of_the_command_is_killed(
+    command: str, part: str, number: signal.Signals, tmp_path: Path
+) -> None:
     attacked(command, part, number, "in force", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("command", "part", "number"), [("run", "keeper", signal.SIGKILL), ("run", "client", signal.SIGTERM)]
 )
-def test_of_a_launched_program(command: str, part: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_a_launched_program_goes_on_when_a_part_of_the_command_is_killed(
+    command: str, part: str, number: signal.Signals, tmp_path: Path
+) -> None:
     launched(command, part, number, tmp_path)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(("command", "part", "number"), [*itertools.product(COMMANDS, PARTS, NUMBERS)])
-def test_of_an_attached_program_at_each_step(
+def test_an_attached_program_goes_on_when_a_part_is_killed_at_each_step(
     command: str, part: str, number: signal.Signals, step: str, tmp_path: Path
 ) -> None:
     attacked(command, part, number, step, tmp_path)
@@ -144,7 +148,9 @@ def test_of_an_attached_program_at_each_step(
 
 @pytest.mark.stress
 @pytest.mark.parametrize(("command", "part", "number"), [*itertools.product(COMMANDS, PARTS, NUMBERS)])
-def test_of_a_launched_program_by_any(command: str, part: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_a_launched_program_goes_on_when_any_part_is_killed_at_any_step(
+    command: str, part: str, number: signal.Signals, tmp_path: Path
+) -> None:
     launched(command, part, number, tmp_path)
 
 

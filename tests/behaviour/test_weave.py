@@ -101,7 +101,7 @@ A: call(long twice(long a)) && return(r) then after { add(kinds, r & 3, 1); };
 """
 
 
-def test_tables_fold_what_is_added(parser: Path, tmp_path: Path) -> None:
+def test_tables_aggregate_the_values_that_are_added(parser: Path, tmp_path: Path) -> None:
     with rounds(parser) as program:
         with gilk.attach(program.pid) as target, gilk.weave(aspects(tmp_path, TABLES), target) as weaving:
             for _ in range(8):
@@ -139,7 +139,7 @@ static void one_round(void)
 """
 
 
-def test_a_statement_that_is_used_after_it_was_finalized(tmp_path: Path) -> None:
+def test_an_aspect_makes_the_use_of_a_finalized_sqlite_statement_fail(tmp_path: Path) -> None:
     """Without the aspect the call corrupts memory, or ends the program; with it the call fails, as SQLite's own
     calls do."""
     program_path = build(tmp_path, FINALIZED, "-O2", "-Wl,--no-as-needed", "-l:libsqlite3.so.0")
@@ -220,7 +220,7 @@ def test_a_vulnerable_server_lives_with_the_fix_and_loses_no_request(tmp_path: P
             one.close()
 
 
-def test_all_processes_or_none(parser: Path, tmp_path: Path) -> None:
+def test_an_aspect_is_woven_into_all_processes_or_none(parser: Path, tmp_path: Path) -> None:
     other = build(tmp_path, PARSER.replace("twice", "thrice"))
     with rounds(parser) as one, rounds(other) as two:
         done = run_gilk("weave", aspects(tmp_path, NULL_TEXT), "-p", str(one.pid), "-p", str(two.pid))
@@ -230,7 +230,7 @@ def test_all_processes_or_none(parser: Path, tmp_path: Path) -> None:
         assert (one.ask(), two.ask()) == ("98 2", "98 2")
 
 
-def test_groups_say_which_process_has_what(parser: Path, tmp_path: Path) -> None:
+def test_groups_decide_which_process_gets_which_advice(parser: Path, tmp_path: Path) -> None:
     text = NULL_TEXT.replace("group A;", "group A; group B;").replace("A: call(long twice", "B: call(long twice")
     with rounds(parser) as one, rounds(parser) as two, gilk.attach(one.pid) as first, gilk.attach(two.pid) as second:
         groups = {one.pid: ("A",), two.pid: ("B",)}
@@ -242,7 +242,7 @@ def test_groups_say_which_process_has_what(parser: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whichever_way_the_weaver_ends_everything_is_out(parser: Path, tmp_path: Path, how: signal.Signals) -> None:
+def test_however_the_weaver_ends_everything_is_removed(parser: Path, tmp_path: Path, how: signal.Signals) -> None:
     with rounds(parser) as program:
         words = [sys.executable, "-m", "gilk", "weave", str(aspects(tmp_path, NULL_TEXT)), "-p", str(program.pid)]
         weaver = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
@@ -256,7 +256,7 @@ def test_whichever_way_the_weaver_ends_everything_is_out(parser: Path, tmp_path:
         program.ask()
 
 
-def test_a_program_that_is_launched_keeps_its_status_and_output(tmp_path: Path) -> None:
+def test_a_launched_program_keeps_its_status_and_output(tmp_path: Path) -> None:
     done = run_gilk("weave", EXAMPLES / "deny.aspect", "--", "cat", "/etc/hostname")
     assert (done.returncode, done.stdout) == (1, "")
     (report,) = re.findall(r"\[\d+\] /etc/hostname denied\n", done.stderr)  # maybe between pieces of cat's output
@@ -284,7 +284,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "slug", "words"), REFUSED)
-def test_what_cannot_be_woven_is_refused_by_name(
+def test_aspects_that_cannot_be_woven_are_refused_by_name(
     parser: Path, tmp_path: Path, text: str, slug: str, words: str
 ) -> None:
     """The program stays as it was."""
@@ -327,7 +327,7 @@ def _runs_with(word: str) -> list[str]:
     return found
 
 
-def test_a_dry_run_touches_nothing(parser: Path, tmp_path: Path) -> None:
+def test_a_dry_run_changes_nothing(parser: Path, tmp_path: Path) -> None:
     text = NULL_TEXT + "A: call(int libc:atoi(const char *s)) then { report(\"x\"); };"
     with rounds(parser) as program:
         done = run_gilk("weave", aspects(tmp_path, text), "-p", str(program.pid), "--dry-run", "--json")
@@ -346,7 +346,7 @@ static void one_round(void) { static long n; n++; printf("%ld\\n", near(n)); }
 """
 
 
-def test_a_dry_run_names_the_functions_that_calls_may_return_in(tmp_path: Path) -> None:
+def test_a_dry_run_names_the_tail_called_functions_in_which_calls_may_return(tmp_path: Path) -> None:
     """objdump shows the jump."""
     path = build(tmp_path, TAILS, "-O2", "-g", "-foptimize-sibling-calls")
     code = subprocess.run(["objdump", "-d", "--disassemble=near", path], capture_output=True, text=True, check=True).stdout
@@ -359,7 +359,7 @@ def test_a_dry_run_names_the_functions_that_calls_may_return_in(tmp_path: Path) 
         assert "may return in far" in run_gilk(*words).stdout
 
 
-def test_bad_words_on_the_command_line(parser: Path, tmp_path: Path) -> None:
+def test_bad_command_lines_are_refused(parser: Path, tmp_path: Path) -> None:
     path = aspects(tmp_path, NULL_TEXT)
     for words, slug in (
         ((path,), "no-target"), ((tmp_path / "none.aspect", "-p", "1"), "no-such-file"),

@@ -122,7 +122,7 @@ def weave_in_place(path: Path, variables: tuple[AccessedVariable, ...], place: P
 
 
 @pytest.mark.parametrize(("level", "compiler"), seldom(PAIRS, 4))
-def test_every_access_is_seen_as_lackey_sees_it(compiler: str, level: str, tmp_path: Path) -> None:
+def test_advice_sees_every_access_that_lackey_sees(compiler: str, level: str, tmp_path: Path) -> None:
     seed = LEVELS.index(level) + 10 * COMPILERS.index(compiler)
     assert differing(seed, compiler, (level,), tmp_path) == ([], [], [])
 
@@ -137,7 +137,7 @@ def test_every_access_of_many_programs_is_seen(seed: int, tmp_path: Path) -> Non
     assert differing(seed, made_by, (*options, *pie), tmp_path) == ([], [], []), (made_by, options)
 
 
-def test_a_function_that_is_missed_shows(tmp_path: Path) -> None:
+def test_the_comparison_detects_accesses_of_a_function_that_are_missed(tmp_path: Path) -> None:
     """The comparison with lackey notices that the instructions of one function are left out."""
     program = made(0)
     path = build(tmp_path, program, "gcc", "-O1")
@@ -224,7 +224,7 @@ int main(void)
 
 
 @pytest.mark.parametrize("options", [("-fPIC", "-pie"), ("-fno-pic", "-no-pie")], ids=["got", "copied"])
-def test_a_variable_of_a_library_is_seen_everywhere(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_accesses_of_a_librarys_variable_are_seen_in_all_images(options: tuple[str, ...], tmp_path: Path) -> None:
     """Code reaches the variable by tables of addresses, or in the program's own copy if it has one."""
     for name, text in (("library.c", LIBRARY), ("user.c", USER)):
         (tmp_path / name).write_text(text)

@@ -117,7 +117,7 @@ def every_kind() -> str:
 KINDS = "".join(f"NOINLINE long kind_{n}(long n)\n{{\n{body}\n}}\n" for n, (body, _) in enumerate(PLAIN.values()))
 
 
-def test_advice_sees_what_is_read_and_written(tmp_path: Path) -> None:
+def test_advice_sees_the_values_read_and_written(tmp_path: Path) -> None:
     text = OBSERVED.replace(") &&", ") && in(kind_*) &&")
     alone, woven, reports = both(tmp_path, every_kind(), text, KINDS)
     assert (woven, reports) == (alone, [one for _, expected in PLAIN.values() for one in expected])
@@ -128,7 +128,7 @@ def test_instructions_do_the_same_around_advice_in_place(tmp_path: Path) -> None
     assert woven == alone
 
 
-def test_advice_in_place_decides_what_is_read_and_written(tmp_path: Path) -> None:
+def test_advice_in_place_decides_the_values_read_and_written(tmp_path: Path) -> None:
     body = "x += n; y = x; d = d * 2; return x * 100 + y;"
     text = (
         "writeGlobal(int x) && value(v) && in(work) then inplace { proceed(v + 10); };\n"
@@ -143,7 +143,7 @@ def test_advice_in_place_decides_what_is_read_and_written(tmp_path: Path) -> Non
     assert woven == ["1 19 7 0x1.8p+0"], body
 
 
-def test_advice_before_a_read_may_change_what_is_read(tmp_path: Path) -> None:
+def test_advice_before_a_read_may_change_the_variable(tmp_path: Path) -> None:
     text = '%{ extern int x; %}\nreadGlobal(int x) && in(work) && value(v) then { report("%d", v); x = v + 1; };\n'
     _, woven, reports = both(tmp_path, "return x;", text)
     assert (woven[0].split()[0], reports) == ("6", ["5"])
@@ -186,12 +186,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("slug", "body", "text"), REFUSED, ids=[f"{n}-{one[0]}" for n, one in enumerate(REFUSED)])
-def test_what_cannot_be_woven_is_refused_by_name(slug: str, body: str, text: str, tmp_path: Path) -> None:
+def test_accesses_that_cannot_be_woven_are_refused_by_name(slug: str, body: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         weave(build(tmp_path, body), text, tmp_path)
     assert error.value.slug == slug
 
 
-def test_partial_aspects_do_without(tmp_path: Path) -> None:
+def test_partial_aspects_leave_out_accesses_that_cannot_be_woven(tmp_path: Path) -> None:
     lines, _ = weave(build(tmp_path, ATOMIC), "partial writeGlobal(int x) then inplace { };", tmp_path)
     assert lines == ["7 3 7 0x1.8p+0"]

@@ -122,7 +122,7 @@ def seen_woven(program: Path, place: Path) -> tuple[list[str], Seen]:
 
 
 @pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-mavx2")], ids=" ".join)
-def test_every_access_in_a_block_is_seen_as_lackey_sees_it(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_advice_sees_every_access_in_a_block_that_lackey_sees(options: tuple[str, ...], tmp_path: Path) -> None:
     program = build(tmp_path, BLOCKS.replace("int main", NEVER + "int main"), *options, "-fno-tree-loop-distribute-patterns")
     alone = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
     expected = seen_by_lackey(program, tmp_path)
@@ -162,7 +162,7 @@ def overflows(program: list[str], file: Path = OVERFLOW, stdin: str = "") -> tup
     return done.stdout, [line.split("] ")[1] for line in done.stderr.splitlines() if line.startswith("[")]
 
 
-def test_stores_past_a_block_are_reported_and_not_made(tmp_path: Path) -> None:
+def test_stores_past_a_block_are_reported_and_suppressed(tmp_path: Path) -> None:
     """The last word would overwrite a note of malloc's: without the aspect, free() of the next block ends the
     program."""
     program = build(tmp_path, PLANTED, "-O1")
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.parametrize(("size", "past"), [(200, False), (300, True)])
-def test_stores_of_the_librarys_own_functions_are_seen(size: int, past: bool, tmp_path: Path) -> None:
+def test_stores_made_by_library_functions_are_seen(size: int, past: bool, tmp_path: Path) -> None:
     """The program calls the memcpy that the loader has chosen for this processor."""
     program = build(tmp_path, COPIED, "-O1", "-fno-builtin")
     _, reports = overflows([str(program), str(size)])
@@ -198,7 +198,7 @@ def test_stores_of_the_librarys_own_functions_are_seen(size: int, past: bool, tm
     assert bool(reports) is past and all(end > 200 for end in ends)
 
 
-def test_a_program_that_does_nothing_wrong_is_left_alone() -> None:
+def test_a_correct_program_gets_no_reports_and_prints_the_same() -> None:
     """All stores of a stock program are compared, and its output is the same."""
     script = "x=0; for i in 1 2 3 4 5 6 7 8 9; do x=$((x + i)); y=$y$i; done; echo $x ${y%89}"
     output, reports = overflows(["bash", "-c", script], file=OVERFLOW)
@@ -225,7 +225,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_what_cannot_be_woven_is_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_accesses_by_address_that_cannot_be_woven_are_refused_by_name(name: str, tmp_path: Path) -> None:
     """Where the aspect permits that, the function is left out and named instead."""
     body, element, slug = STRANGE[name]
     text = (

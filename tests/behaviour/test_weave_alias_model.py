@@ -215,18 +215,18 @@ def agreement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agreement]:
 
 
 @pytest.mark.parametrize("seed", seldom(SEEDS, 3))
-def test_the_program_does_what_the_model_says(agreement: Agreement, tmp_path: Path, seed: int) -> None:
+def test_woven_aliases_agree_with_the_model(agreement: Agreement, tmp_path: Path, seed: int) -> None:
     agreement.holds(tmp_path, seed)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("first", range(1000, 1000 + MANY, 20))
-def test_the_program_does_what_the_model_says_of_many(agreement: Agreement, tmp_path: Path, first: int) -> None:
+def test_woven_aliases_agree_with_the_model_for_many_seeds(agreement: Agreement, tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 20):
         agreement.holds(tmp_path, seed)
 
 
-def test_the_cases_would_show_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cases_detect_a_mistake_in_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model in which every access reaches all memory behaves differently in one of the cases."""
     sound = CASES.all_played(tmp_path, SEEDS)
     monkeypatch.setattr("gilk.lang.aspect.matching._Binding._overlaps", lambda self, point: True)

@@ -97,7 +97,7 @@ def test_processes_are_added_and_everything_removed(two: tuple[Rounds, Rounds], 
     is_free(a.pid)
 
 
-def test_nothing_is_woven_by_a_dry_run(two: tuple[Rounds, Rounds], tmp_path: Path) -> None:
+def test_a_dry_run_weaves_nothing(two: tuple[Rounds, Rounds], tmp_path: Path) -> None:
     a, b = two
     with gilk.weave(aspects(tmp_path, ASPECTS), A=[a.pid, b.pid], dry_run=True) as woven:
         assert [(one.pid, one.function, one.refused) for one in woven.shadows] == [(a.pid, "one", ""), (b.pid, "one", "")]
@@ -107,7 +107,7 @@ def test_nothing_is_woven_by_a_dry_run(two: tuple[Rounds, Rounds], tmp_path: Pat
         is_free(one.pid)
 
 
-def test_a_group_that_is_not_there_is_refused(two: tuple[Rounds, Rounds], tmp_path: Path) -> None:
+def test_an_unknown_group_is_refused(two: tuple[Rounds, Rounds], tmp_path: Path) -> None:
     a, _ = two
     with pytest.raises(UsageError) as error:
         gilk.weave(aspects(tmp_path, ASPECTS), C=[a.pid])

@@ -58,7 +58,7 @@ def more(rounds: Rounds) -> Callable[[str], int]:
     return functools.cache(rounds.more)
 
 
-def test_what_is_counted_is_instructions(rounds: Rounds) -> None:
+def test_the_cost_of_a_nop_is_one_instruction(rounds: Rounds) -> None:
     """The paper checks its figures in the same way: a nop is one instruction."""
     assert rounds.nops() == 100
 
@@ -73,11 +73,11 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.stress) if n in ALIKE else n for n in CONSTRUCTS])
-def test_a_construct_takes_no_more_instructions_than_it_did(more: Callable[[str], int], name: str) -> None:
+def test_no_construct_takes_more_instructions_than_its_recorded_bound(more: Callable[[str], int], name: str) -> None:
     assert 0 < more(name) <= MOST[name]
 
 
-def test_another_process_takes_as_many(rounds: Rounds, more: Callable[[str], int]) -> None:
+def test_a_construct_takes_the_same_instructions_in_another_process(rounds: Rounds, more: Callable[[str], int]) -> None:
     for name in ("call before", "sequence of three, keyed", "global read, in place"):
         assert rounds.more(name) == more(name)
 

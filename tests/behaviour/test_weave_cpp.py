@@ -49,7 +49,7 @@ aspect within: controlflow(call(long `Cube::area(long) const`(shape *cube, long 
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
-def test_methods_and_exceptions(tmp_path: Path, compiler: str) -> None:
+def test_advice_on_cpp_methods_that_throw_exceptions(tmp_path: Path, compiler: str) -> None:
     options = ("-O2", "-fno-optimize-sibling-calls", "-fno-devirtualize") if compiler == "g++" else ("-O1",)
     with rounds(build(tmp_path, SHAPES, *options, compiler=compiler)) as program:
         assert program.ask() == "33 -10 20 22"

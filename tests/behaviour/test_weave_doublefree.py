@@ -37,12 +37,12 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("twice"), PLANTED)
 
 
-def test_without_the_aspect_the_program_ends(planted: Path) -> None:
+def test_without_the_aspect_a_double_free_ends_the_program(planted: Path) -> None:
     done = subprocess.run([planted], input="\n\n", capture_output=True, text=True, check=False)
     assert (done.returncode < 0, "double free" in done.stderr) == (True, True)
 
 
-def test_a_block_is_freed_once(planted: Path) -> None:
+def test_with_the_aspect_a_block_is_freed_once(planted: Path) -> None:
     with rounds(planted) as program:
         assert program.ask() == "1 1"
         with gilk.attach(program.pid) as target, gilk.weave(EXAMPLES / "doublefree.aspect", target) as weaving:

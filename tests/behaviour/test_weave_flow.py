@@ -79,7 +79,7 @@ aspect entered: call(long last(long c));
 
 
 @pytest.mark.parametrize("optimised", ["-O0", "-O2"])
-def test_what_matches_is_what_the_compilers_hooks_see(tmp_path: Path, optimised: str) -> None:
+def test_control_flow_matches_as_often_as_the_compilers_hooks_say(tmp_path: Path, optimised: str) -> None:
     options = (optimised, "-finstrument-functions", "-fno-optimize-sibling-calls", "-fno-inline", "-fno-ipa-cp")
     path = tmp_path / "flow.aspect"
     path.write_text(ASPECTS)
@@ -109,7 +109,7 @@ call(long outer(double x, long a)) then inplace { return proceed(x * 2, a + 1); 
 """
 
 
-def test_arguments_of_functions_around_are_those_that_they_run_with(tmp_path: Path) -> None:
+def test_bound_arguments_of_enclosing_functions_are_those_that_they_run_with(tmp_path: Path) -> None:
     """Advice has passed on other arguments than those that came."""
     path = tmp_path / "bound.aspect"
     path.write_text(BOUND)

@@ -47,7 +47,7 @@ def counts(weaving: Weaving) -> AspectCounts:
     return found
 
 
-def test_instances_of_threads_that_have_ended_make_room(program: Path, tmp_path: Path) -> None:
+def test_instances_of_ended_threads_are_freed(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target, gilk.attach(target.pid) as held:
         with gilk.weave(aspects(tmp_path, f"perthread {SEQUENCE}"), held) as weaving:
             for _ in range(4):
@@ -61,7 +61,7 @@ def test_instances_of_threads_that_have_ended_make_room(program: Path, tmp_path:
             assert (counts(weaving).gone, counts(weaving).open) == (4, 0)
 
 
-def test_instances_that_any_thread_may_continue_stay(program: Path, tmp_path: Path) -> None:
+def test_instances_that_any_thread_may_continue_are_kept(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target, gilk.attach(target.pid) as held:
         with gilk.weave(aspects(tmp_path, SEQUENCE), held) as weaving:
             for _ in range(4):
@@ -70,7 +70,7 @@ def test_instances_that_any_thread_may_continue_stay(program: Path, tmp_path: Pa
             assert (counts(weaving).open, counts(weaving).gone, counts(weaving).lost) == (3, 0, 1)
 
 
-def test_an_instance_whose_writer_died_is_free_again(program: Path, tmp_path: Path) -> None:
+def test_an_instance_whose_writer_died_is_freed(program: Path, tmp_path: Path) -> None:
     """The instance's word is as a thread leaves it that is killed while it writes."""
     with subprocess.Popen(["true"]) as ended:
         pass

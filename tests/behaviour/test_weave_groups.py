@@ -104,7 +104,7 @@ def is_woven(pid: int) -> bool:
     return bool(differences(pid))
 
 
-def test_members_by_name_are_those_that_are_there(named: Path, program: Path, tmp_path: Path) -> None:
+def test_members_by_name_are_the_processes_that_run_at_the_start(named: Path, program: Path, tmp_path: Path) -> None:
     with several(named, 2) as (one, two), rounds(program) as other:
         weaver = Weaver(aspects(tmp_path, COUNTED), "-g", f"A=name:{named.name}")
         assert weaver.begun == {str(one.pid): 1, str(two.pid): 1}
@@ -116,7 +116,7 @@ def test_members_by_name_are_those_that_are_there(named: Path, program: Path, tm
         assert [(differences(each.pid), leftovers(each.pid)) for each in (one, two)] == [([], []), ([], [])]
 
 
-def test_processes_that_are_watched_for_join_and_end(named: Path, tmp_path: Path) -> None:
+def test_watched_for_processes_join_when_they_begin_and_leave_when_they_end(named: Path, tmp_path: Path) -> None:
     """There is none at the beginning; one that comes is woven, and one that ends is not the end of the weaving."""
     began = time.monotonic()
     weaver = Weaver(aspects(tmp_path, COUNTED), "-g", f"A=all:{named.name[:5]}*{named.name[5:]}")
@@ -133,7 +133,7 @@ def test_processes_that_are_watched_for_join_and_end(named: Path, tmp_path: Path
         assert float(late) < time.monotonic() - began
 
 
-def test_children_of_a_process_are_watched_for(program: Path, tmp_path: Path) -> None:
+def test_children_of_a_process_join_when_they_begin(program: Path, tmp_path: Path) -> None:
     """A shell that was there before begins a program, which is woven."""
     shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert shell.stdin is not None and shell.stdout is not None
@@ -154,7 +154,7 @@ def test_children_of_a_process_are_watched_for(program: Path, tmp_path: Path) ->
     assert shell.returncode == 0
 
 
-def test_a_forked_child_has_its_parents_advice_and_is_rid_of_it_at_the_end(tmp_path: Path) -> None:
+def test_a_forked_child_has_its_parents_advice_until_the_weaving_ends(tmp_path: Path) -> None:
     """The child was forked while its parent was amid advice in place."""
     text = """group A;
 A: call(int forks(int k)) then inplace { return proceed(); };
@@ -174,7 +174,7 @@ def children(pid: int) -> list[int]:
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
-def test_one_that_refuses_is_enough_for_none(program: Path, tmp_path: Path) -> None:
+def test_nothing_is_woven_if_one_process_is_refused(program: Path, tmp_path: Path) -> None:
     with rounds(program) as good, subprocess.Popen(["sleep", "1000"]) as bad:
         try:
             members = ("-p", str(good.pid), "-p", str(bad.pid))
@@ -230,12 +230,12 @@ def test_bad_members_are_refused_by_name(words: str, tmp_path: Path) -> None:
     assert (done.returncode != 0, "(bad-group)" in done.stderr, done.stdout) == (True, True, ""), done.stderr
 
 
-def test_a_name_that_nobody_has(tmp_path: Path) -> None:
+def test_a_member_name_without_a_process_is_refused(tmp_path: Path) -> None:
     done = run_gilk("weave", aspects(tmp_path, COUNTED), "-g", "A=name:nobody-is-called-so")
     assert "(no-such-process)" in done.stderr
 
 
-def test_only_processes_of_ones_own_user_may_be_asked_for(program: Path) -> None:
+def test_a_process_may_add_only_processes_of_its_own_user_to_groups(program: Path) -> None:
     """A process of root may ask for all processes, one of another user only for that user's, whatever it writes into
     the memory of its records."""
     with rounds(program) as roots, subprocess.Popen(["setpriv", "--reuid", "65534", "sleep", "1000"]) as others:

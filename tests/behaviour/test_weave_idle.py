@@ -52,7 +52,7 @@ def remove(number: int, *more: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_call_under_way_is_waited_for(program: Path, tmp_path: Path) -> None:
+def test_removal_when_idle_waits_for_a_call_under_way(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target, woven(target, tmp_path) as number:
         assert target.ask() == "waits"
         status, said = remove(number, "--when-idle", "0")
@@ -68,7 +68,7 @@ def test_a_call_under_way_is_waited_for(program: Path, tmp_path: Path) -> None:
         assert [target.ask(), target.ask()] == ["waits", "7"]
 
 
-def test_without_that_a_call_goes_on_without_advice(program: Path, tmp_path: Path) -> None:
+def test_without_when_idle_a_call_goes_on_without_its_advice(program: Path, tmp_path: Path) -> None:
     """Negative control."""
     with rounds(program) as target, woven(target, tmp_path) as number:
         assert target.ask() == "waits"
@@ -76,7 +76,7 @@ def test_without_that_a_call_goes_on_without_advice(program: Path, tmp_path: Pat
         assert target.ask() == "7"
 
 
-def test_calls_that_were_left_are_not_under_way(program: Path, tmp_path: Path) -> None:
+def test_removal_when_idle_does_not_wait_for_abandoned_calls(program: Path, tmp_path: Path) -> None:
     text = "call(long left(long n)) then inplace { return proceed(); };"
     with rounds(program) as target, woven(target, tmp_path, text) as number:
         assert target.ask() == "waits"
@@ -84,7 +84,7 @@ def test_calls_that_were_left_are_not_under_way(program: Path, tmp_path: Path) -
         assert target.ask() == "7"
 
 
-def test_advice_before_a_call_is_over_when_that_begins(program: Path, tmp_path: Path) -> None:
+def test_removal_when_idle_does_not_wait_for_calls_with_advice_before_them(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target, woven(target, tmp_path, "call(long held(long n)) then { };") as number:
         assert target.ask() == "waits"
         assert remove(number, "--when-idle", "0") == (0, "")
@@ -92,7 +92,7 @@ def test_advice_before_a_call_is_over_when_that_begins(program: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("waits", ["0", f"{PATIENCE:.0f}s"])
-def test_a_weaver_that_ends_waits_and_says_what_it_has_not_waited_for(program: Path, tmp_path: Path, waits: str) -> None:
+def test_an_ending_weaver_waits_for_calls_and_names_those_still_under_way(program: Path, tmp_path: Path, waits: str) -> None:
     path = tmp_path / "some.aspect"
     path.write_text(AFTER)
     with rounds(program) as target:
@@ -118,7 +118,7 @@ def test_a_weaver_that_ends_waits_and_says_what_it_has_not_waited_for(program: P
         assert wait_for(lambda: (differences(target.pid), leftovers(target.pid)) == ([], []))
 
 
-def test_of_several_processes_one_is_enough_to_wait_for(program: Path, tmp_path: Path) -> None:
+def test_removal_when_idle_waits_for_each_of_several_processes(program: Path, tmp_path: Path) -> None:
     with rounds(program) as one, rounds(program) as other, woven(one, tmp_path, AFTER, "-p", str(other.pid)) as number:
         assert one.ask() == "waits"
         status, said = remove(number, "--when-idle", "100ms")
@@ -129,7 +129,7 @@ def test_of_several_processes_one_is_enough_to_wait_for(program: Path, tmp_path:
         assert [differences(each.pid) for each in (one, other)] == [[], []]
 
 
-def test_where_the_weaver_has_gone_nobody_knows(program: Path, tmp_path: Path) -> None:
+def test_removal_when_idle_is_refused_after_the_weaver_has_gone(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target, woven(target, tmp_path, AFTER, "--persist") as number:
         kill(number)
         status, said = remove(number, "--when-idle", "1s")
@@ -138,7 +138,7 @@ def test_where_the_weaver_has_gone_nobody_knows(program: Path, tmp_path: Path) -
         assert remove(number) == (0, "")
 
 
-def test_a_kernel_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+def test_when_idle_is_refused_for_a_kernel_before_anything_is_woven(tmp_path: Path) -> None:
     path = tmp_path / "k.aspect"
     path.write_text("group A; A: call(void f(void)); K: call(int ksys_sync(void));")
     done = run_gilk("weave", path, "--on", "lab", "--when-idle", "1s", "-c", "true")

@@ -56,12 +56,12 @@ def rounds_of(program: Path, place: Path, text: str) -> int:
             return spilled(weaving)
 
 
-def test_keys_of_instances_that_have_ended_make_room(program: Path, tmp_path: Path) -> None:
+def test_keys_of_ended_instances_leave_the_index(program: Path, tmp_path: Path) -> None:
     text = "instances 300 seq(call(long first(long k, long)); call(long second(long k, long)));"
     assert rounds_of(program, tmp_path, text) <= 8, "two hundred keys, by chance, not five thousand"
 
 
-def test_a_key_that_many_have_leaves_the_others_found(program: Path, tmp_path: Path) -> None:
+def test_a_key_shared_by_many_instances_does_not_hide_others(program: Path, tmp_path: Path) -> None:
     """Two hundred instances share the value of one key, for which there is no room; all matches are still found."""
     text = "instances 300 seq(call(long first(long k, long same)); call(long second(long k, long same)));"
     assert 8 <= rounds_of(program, tmp_path, text) <= 20, "the buckets of that value, and few by chance"

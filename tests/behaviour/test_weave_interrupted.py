@@ -43,7 +43,9 @@ def _weave(file: Path, pid: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["set_up", "map_advice", "stage", "change", "close"])
-def test_at_a_request(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_a_request_is_reported_as_ctrl_c(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "hits.aspect"
     file.write_text(ASPECT)
     with Loop([build("tailcall")]) as loop:

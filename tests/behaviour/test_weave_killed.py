@@ -135,14 +135,14 @@ def killed(
 
 
 @pytest.mark.parametrize("killed", [True, False], indirect=True, ids=["stays", "goes"])
-def test_killed_at_some_steps(killed: Killed) -> None:
+def test_the_weaver_is_killed_at_some_of_its_steps(killed: Killed) -> None:
     killed.check([*range(3, killed.there, killed.there // 4), *range(killed.there, killed.there + 3), killed.steps])
 
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("killed", [True, False], indirect=True, ids=["stays", "goes"])
-def test_killed_at_every_step(killed: Killed) -> None:
+def test_the_weaver_is_killed_at_every_one_of_its_steps(killed: Killed) -> None:
     """There are some 200 steps in both cases together."""
     killed.check(range(1, killed.steps + 1))
     assert killed.steps > 90

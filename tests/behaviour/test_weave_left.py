@@ -124,7 +124,7 @@ def running(program: Path) -> Iterator[Rounds]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_later_calls_have_their_advice(running: Rounds, tmp_path: Path, name: str) -> None:
+def test_calls_after_an_abandoned_call_have_their_advice(running: Rounds, tmp_path: Path, name: str) -> None:
     text, expected = CASES[name]
     assert running.ask() == PLAIN
     with gilk.attach(running.pid) as target, gilk.weave(aspects(tmp_path, HEAD + text), target) as weaving:
@@ -176,7 +176,7 @@ static void one_round(void) { printf("%ld %ld\\n", deep(20), deep(20000)); }
 """
 
 
-def test_calls_that_are_too_deep_are_counted(tmp_path: Path) -> None:
+def test_calls_nested_too_deep_for_advice_are_counted(tmp_path: Path) -> None:
     """The program counts its calls by their results: each has advice, or is counted as one without."""
     text = "call(long deep(long n)) then inplace { return proceed() + 1000000; };"
     with rounds(build(tmp_path, DEEP)) as one, gilk.attach(one.pid) as target:

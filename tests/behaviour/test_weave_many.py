@@ -42,7 +42,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_one_compilation_serves_functions_that_are_declared_alike(
+def test_one_compilation_serves_all_functions_with_the_same_declaration(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each function knows its own name. A function that may end anywhere is named, and left out."""
@@ -68,7 +68,7 @@ def test_one_compilation_serves_functions_that_are_declared_alike(
         assert (differences(one.pid), leftovers(one.pid)) == ([], [])
 
 
-def test_one_that_cannot_be_woven_refuses_all_without_partial(program: Path, tmp_path: Path) -> None:
+def test_one_function_that_cannot_be_woven_refuses_all_without_partial(program: Path, tmp_path: Path) -> None:
     with rounds(program) as one, gilk.attach(one.pid) as target:
         with pytest.raises(UsageError, match="work_jumps") as raised:
             gilk.weave(aspects(tmp_path, EACH), target)
@@ -95,7 +95,7 @@ aspect second: controlflowstar(call(long work_10(long a)), call(long leaf(long n
 """
 
 
-def test_control_flows_tell_functions_apart_that_have_one_code(program: Path, tmp_path: Path) -> None:
+def test_control_flows_distinguish_functions_compiled_once(program: Path, tmp_path: Path) -> None:
     path = aspects(tmp_path, FLOWS)
     with rounds(program) as one, gilk.attach(one.pid) as target, gilk.weave(path, target) as weaving:
         one.ask()

@@ -60,14 +60,14 @@ def woven_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Woven]:
 
 
 @pytest.mark.parametrize("seed", seldom(SEEDS, 6))
-def test_the_program_does_what_the_model_says(woven_into: Woven, tmp_path: Path, seed: int) -> None:
+def test_woven_programs_agree_with_the_model(woven_into: Woven, tmp_path: Path, seed: int) -> None:
     made = case(seed)
     woven_into.agrees(tmp_path, made.text, made.commands)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("first", range(1000, 1000 + MANY, 20))
-def test_the_program_does_what_the_model_says_of_many(woven_into: Woven, tmp_path: Path, first: int) -> None:
+def test_woven_programs_agree_with_the_model_for_many_seeds(woven_into: Woven, tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 20):
         made = case(seed)
         woven_into.agrees(tmp_path, f"/* seed {seed} */\n{made.text}", made.commands)
@@ -86,7 +86,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[CheckedFile, t
 
 
 @pytest.mark.parametrize("what", sorted(set(MUTANTS) - set(UNSEEN)))
-def test_the_cases_would_show_a_mistake(
+def test_the_cases_detect_a_mistake_in_the_model(
     what: str, sound: list[tuple[CheckedFile, tuple[Command, ...], Seen]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model with that mistake behaves differently in one of the cases."""
@@ -94,7 +94,7 @@ def test_the_cases_would_show_a_mistake(
     assert any(played(file, commands, 1) != seen for file, commands, seen in sound)
 
 
-def test_words_that_are_not_looked_at_again_would_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cases_detect_instance_words_that_are_not_reread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path, HEAD + WORDS)
     sound = played(file, WORDS_CALLS, 1)
     monkeypatch.setattr(instances.AdvisedMatch, "fetch", lambda _: None)
@@ -174,7 +174,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("what", NAMED)
-def test_they_agree_about(what: str, woven_into: Woven, tmp_path: Path) -> None:
+def test_program_and_model_agree_about(what: str, woven_into: Woven, tmp_path: Path) -> None:
     text, commands = NAMED[what]
     assert woven_into.agrees(tmp_path, HEAD + text, commands).reports
 

@@ -102,7 +102,7 @@ def chunked(path: Path, size: int) -> int:
 
 
 @pytest.mark.stress
-def test_a_check_comes_and_goes_while_clients_ask(tmp_path: Path) -> None:
+def test_a_check_in_nginx_is_woven_in_and_out_while_clients_send_requests(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with nginx(tmp_path) as pids:
         clients = [Client(path) for _ in range(CLIENTS)]

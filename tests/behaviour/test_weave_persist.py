@@ -56,7 +56,7 @@ def kill(number: int) -> None:
     assert wait_for(lambda: bool(listed(number).get("abandoned")))
 
 
-def test_a_fix_stays_when_the_weaver_is_killed(program: Path, tmp_path: Path) -> None:
+def test_a_persistent_weaving_stays_when_the_weaver_is_killed(program: Path, tmp_path: Path) -> None:
     with rounds(program) as one, rounds(program) as other, woven(tmp_path, one, other) as number:
         assert [each.ask() for each in (one, other)] == ["102 -1", "102 -1"]
         kill(number)
@@ -79,7 +79,7 @@ def test_a_fix_stays_when_the_weaver_is_killed(program: Path, tmp_path: Path) ->
         assert "(no-such-weaving)" in run_gilk("aspect", "show", str(number)).stderr
 
 
-def test_gilk_restore_takes_it_out_of_one_process(program: Path, tmp_path: Path) -> None:
+def test_gilk_restore_removes_a_persistent_weaving_from_one_process(program: Path, tmp_path: Path) -> None:
     with rounds(program) as one, rounds(program) as other, woven(tmp_path, one, other) as number:
         with pytest.raises(TargetError) as raised:
             gilk.restore(one.pid)
@@ -100,7 +100,7 @@ def test_a_weaver_that_is_told_to_end_leaves_nothing(program: Path, tmp_path: Pa
         assert one.ask() == "4 6"
 
 
-def test_who_comes_to_a_weaving_is_told_how_it_ends(program: Path, tmp_path: Path) -> None:
+def test_a_session_refused_by_a_weaving_is_told_how_to_remove_that(program: Path, tmp_path: Path) -> None:
     """This holds while the weaver is there and when it has gone: nobody takes out a fix unknowingly."""
     with rounds(program) as one, woven(tmp_path, one) as number:
         refused = run_gilk("run", "-i", "program:two:entry=count", "-p", str(one.pid), "--for", "1")

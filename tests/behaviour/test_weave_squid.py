@@ -41,7 +41,7 @@ def by_client(rows: dict[bytes, int]) -> dict[str, int]:
     return {str(ipaddress.IPv6Address(key[:16]).ipv4_mapped): value for key, value in rows.items()}
 
 
-def test_offsets_are_those_of_the_code() -> None:
+def test_offsets_in_the_example_are_those_in_squids_code() -> None:
     """HttpRequest::manager copies the connection's remote address into the request, beginning with its first bytes;
     the offsets are in that code."""
     words = ["objdump", "-d", "-C", "--no-show-raw-insn", f"--disassemble={MANAGER}", squid.SQUID]
@@ -58,7 +58,7 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.stress
-def test_reads_are_accounted_to_the_client_that_they_are_for(place: Path) -> None:
+def test_reads_of_squid_are_accounted_to_the_client_that_caused_them(place: Path) -> None:
     """The sums are the lengths of files on disk, and what strace sees of the same requests; clients and squid's own
     log say how often each was answered."""
     port = free_port()

@@ -180,7 +180,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("what", OPTIONS)
-def test_every_log_is_a_path_and_counts_add_up(what: str, running: Commanded, tmp_path: Path) -> None:
+def test_the_log_of_each_instance_is_a_path_of_the_automaton_and_counts_add_up(what: str, running: Commanded, tmp_path: Path) -> None:
     for one in threaded(running, tmp_path, *OPTIONS[what]):
         called = one.calls(f"go {MANY} 40")
         assert sum(called) == 8 * MANY
@@ -195,7 +195,7 @@ def test_every_log_is_a_path_and_counts_add_up(what: str, running: Commanded, tm
         assert (counts.late > 0) == (what == "late") and (counts.replaced > 0) == (what == "unique")
 
 
-def test_of_equal_ones_one_is_open_at_the_end(running: Commanded, tmp_path: Path) -> None:
+def test_one_of_equal_unique_instances_is_open_at_the_end(running: Commanded, tmp_path: Path) -> None:
     """One call for each key ends the instances: a call ends at most one, and at last all have ended."""
     text = "aspect it: unique(k) instances 64 seq(call(long first(long k)); call(long last(long k)));"
     (tmp_path / "it.aspect").write_text(text)
@@ -212,7 +212,7 @@ def test_of_equal_ones_one_is_open_at_the_end(running: Commanded, tmp_path: Path
         assert one.counts.open == 0 and add_up(one.counts)
 
 
-def test_a_swap_that_is_a_store_is_found(
+def test_the_test_detects_a_compare_and_swap_replaced_by_a_store(
     running: Commanded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With that mistake two threads take one instance."""

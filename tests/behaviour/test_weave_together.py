@@ -122,7 +122,7 @@ def test_instances_outlive_the_process_in_which_they_began(program: Path, tmp_pa
             assert [each.text for each in weaving.reports()] == [f"1 abc of {one.pid}"]
 
 
-def test_switching_off_switches_off_everywhere(program: Path, tmp_path: Path) -> None:
+def test_switching_an_aspect_off_switches_it_off_in_all_processes(program: Path, tmp_path: Path) -> None:
     text = """group A;
 aspect all: A: call(long second(long n)) then { report("%ld", n); };
 A: call(long first(long k, const char *name)) && if (k == 2) then { aspect_off(all); };
@@ -148,7 +148,7 @@ def test_a_process_joins_and_leaves_while_others_go_on(program: Path, tmp_path: 
         assert (counts.matches, list(weaving.reports())) == ((2, 1), [])
 
 
-def test_a_process_that_cannot_have_the_memory_refuses_all(program: Path, tmp_path: Path) -> None:
+def test_a_process_that_cannot_map_the_shared_memory_refuses_all(program: Path, tmp_path: Path) -> None:
     """The process's descriptor table is full."""
     with several(program, 2) as (one, two):
         few = len(os.listdir(f"/proc/{two.pid}/fd"))
@@ -161,7 +161,7 @@ def test_a_process_that_cannot_have_the_memory_refuses_all(program: Path, tmp_pa
         assert [(differences(each.pid), leftovers(each.pid)) for each in (one, two)] == [([], []), ([], [])]
 
 
-def test_a_member_that_writes_over_the_common_state_harms_nobody_but_the_counts(program: Path, tmp_path: Path) -> None:
+def test_a_process_that_overwrites_the_shared_state_spoils_only_the_counts(program: Path, tmp_path: Path) -> None:
     hostile = build(tmp_path, HOSTILE)
     with rounds(program) as good:
         bad = Rounds(hostile)

@@ -69,7 +69,7 @@ HEADERS = ("", "#include <sys/time.h>\n#include <stdint.h>\nenum color { RED = 3
 
 @pytest.mark.parametrize("headers", HEADERS, ids=["alone", "beside"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_members_are_where_the_compiler_has_put_them(tmp_path: Path, compiler: str, headers: str) -> None:
+def test_members_are_at_the_compilers_offsets(tmp_path: Path, compiler: str, headers: str) -> None:
     path = aspects(tmp_path, ADVICE.replace("HEADERS", headers))
     with rounds(build(tmp_path, PROGRAM, *OPTIONS, compiler=compiler)) as program:
         said = program.ask()
@@ -79,7 +79,7 @@ def test_members_are_where_the_compiler_has_put_them(tmp_path: Path, compiler: s
         assert (differences(program.pid), leftovers(program.pid)) == ([], [])
 
 
-def test_a_program_without_debug_information_has_no_types(tmp_path: Path) -> None:
+def test_types_of_a_program_without_debug_information_are_refused(tmp_path: Path) -> None:
     path = aspects(tmp_path, ADVICE.replace("HEADERS", ""))
     with rounds(build(tmp_path, PROGRAM, "-O2")) as program, gilk.attach(program.pid) as target:
         with pytest.raises(UsageError) as raised:
@@ -87,7 +87,7 @@ def test_a_program_without_debug_information_has_no_types(tmp_path: Path) -> Non
         assert raised.value.slug == "no-debug-types"
 
 
-def test_a_member_that_is_not_there_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_unknown_member_is_refused_with_its_line(tmp_path: Path) -> None:
     path = aspects(tmp_path, "types program;\ncall(long handle(request_t *r, struct node node)) && if (r->missing);\n")
     with rounds(build(tmp_path, PROGRAM, *OPTIONS)) as program, gilk.attach(program.pid) as target:
         with pytest.raises(CompileError, match=r"woven\.aspect:2:.*missing"):

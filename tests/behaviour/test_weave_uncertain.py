@@ -43,7 +43,7 @@ aspect ways: seq(call(long two(long x)); (call(long one(long k)) && if (k == 1) 
 """
 
 
-def test_calls_do_what_the_model_says(tmp_path: Path) -> None:
+def test_names_bound_by_some_alternatives_agree_with_the_model(tmp_path: Path) -> None:
     program = tmp_path / "program"
     (tmp_path / "program.c").write_text(PROGRAM)
     subprocess.run(["gcc", "-O2", "-o", program, tmp_path / "program.c"], check=True)

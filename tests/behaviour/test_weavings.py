@@ -88,7 +88,7 @@ def test_a_weaving_goes_on_in_the_background_until_it_is_removed(program: Path, 
         assert (done.returncode != 0, "(no-such-weaving)" in done.stderr) == (True, True)
 
 
-def test_aspects_are_switched_one_by_one(program: Path, tmp_path: Path) -> None:
+def test_aspects_are_switched_off_and_on_one_by_one(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target, in_background(target, tmp_path) as number:
         target.ask()
         assert matches(number) == {"first": 1, "second": 1}
@@ -105,7 +105,7 @@ def test_aspects_are_switched_one_by_one(program: Path, tmp_path: Path) -> None:
         assert (done.returncode != 0, "(no-such-aspect)" in done.stderr) == (True, True)
 
 
-def test_reports_go_into_a_file(program: Path, tmp_path: Path) -> None:
+def test_reports_are_written_into_a_file(program: Path, tmp_path: Path) -> None:
     output = tmp_path / "reports.jsonl"
     with rounds(program) as target:
         with in_background(target, tmp_path, "-o", str(output)):
@@ -118,7 +118,7 @@ def test_reports_go_into_a_file(program: Path, tmp_path: Path) -> None:
     assert [one["matches"] for one in lines[-1]["aspects"]] == [[1], [1]]
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_woven(program: Path, tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_an_error_before_anything_is_woven(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target:
         path = tmp_path / "some.aspect"
         path.write_text(ASPECTS)
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_woven(program:
         assert (differences(target.pid), leftovers(target.pid)) == ([], [])
 
 
-def test_a_full_disk_ends_a_weaving_and_all_is_out(program: Path, tmp_path: Path) -> None:
+def test_a_full_disk_ends_a_weaving_and_everything_is_removed(program: Path, tmp_path: Path) -> None:
     """The file system has one page, in a mount namespace of the weaver's own."""
     path = tmp_path / "some.aspect"
     path.write_text(ASPECTS)
@@ -148,7 +148,7 @@ def test_a_full_disk_ends_a_weaving_and_all_is_out(program: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_however_a_weaver_in_the_background_ends_all_is_out(program: Path, tmp_path: Path, how: signal.Signals) -> None:
+def test_however_a_background_weaver_ends_everything_is_removed(program: Path, tmp_path: Path, how: signal.Signals) -> None:
     with rounds(program) as target, in_background(target, tmp_path) as number:
         os.kill(number, how)
         assert wait_for(lambda: (differences(target.pid), leftovers(target.pid)) == ([], []))
@@ -156,7 +156,7 @@ def test_however_a_weaver_in_the_background_ends_all_is_out(program: Path, tmp_p
         target.ask()
 
 
-def test_what_is_refused_in_the_background_is_told_in_front(tmp_path: Path, program: Path) -> None:
+def test_errors_of_a_background_weaver_are_printed_by_the_command_that_starts_it(tmp_path: Path, program: Path) -> None:
     path = tmp_path / "some.aspect"
     path.write_text("call(long nobody(long k)) then { report(\"x\"); };")
     with rounds(program) as target:
@@ -195,7 +195,7 @@ def test_a_weaver_answers_and_refuses() -> None:
     assert served(refuse, {"ask": "nothing"}) == {"code": 4}
 
 
-def test_nonsense_ends_the_line_and_the_weaver_goes_on() -> None:
+def test_malformed_requests_close_the_connection_and_the_weaver_goes_on() -> None:
     with control.ControlServer(lambda words: words) as server:
         name = control._address(control.WeavingName(os.getpid(), os.geteuid()))
         for said in (b"", b"x" * 5000, b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{]", b"\0\0\0\0\0\0\0\0"):
@@ -207,7 +207,7 @@ def test_nonsense_ends_the_line_and_the_weaver_goes_on() -> None:
                 assert end.recv(1) == b""
 
 
-def test_a_name_of_somebody_elses_process_is_not_believed() -> None:
+def test_a_socket_that_names_another_users_process_is_not_believed() -> None:
     """The socket claims to belong to process 1."""
     with socket.socket(socket.AF_UNIX) as squatter:
         squatter.bind(control._address(control.WeavingName(1, os.geteuid())))
@@ -218,7 +218,7 @@ def test_a_name_of_somebody_elses_process_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("bit", [0, 5, 31, 32, 47, 63])
-def test_bits_are_set_and_cleared_alone(bit: int) -> None:
+def test_switches_are_set_and_cleared_separately(bit: int) -> None:
     memory = bytearray(16)
     view = memoryview(memory)
     set_bit(view, 8, bit, True)

@@ -57,20 +57,24 @@ def opens(directory: Path, *flags: str) -> Path:
 
 
 @pytest.mark.parametrize("flags", [(), ("-DLEAVES",)])
-def test_launched(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_a_new_thread_of_a_launched_program_opens_a_library_during_a_trace(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     for _ in range(3):
         done = run_gilk("trace", "-o", tmp_path / "out.parquet", "--", opens(tmp_path, *flags), timeout=600)
         assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 @pytest.mark.stress
-def test_an_import_in_a_thread(tmp_path: Path) -> None:
+def test_a_new_thread_of_python_imports_a_module_during_a_trace(tmp_path: Path) -> None:
     done = run_gilk("trace", "-o", tmp_path / "out.parquet", "--", sys.executable, "-c", PYTHON, timeout=600)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 @pytest.mark.parametrize("flags", [(), ("-DLEAVES",)])
-def test_attached(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_a_new_thread_of_an_attached_program_opens_a_library_during_a_trace(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     command = [opens(tmp_path, *flags), "waits"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         words = [sys.executable, "-m", "gilk", "trace", "-q", "-p", str(program.pid), "-o", str(tmp_path / "out")]
@@ -84,7 +88,7 @@ def test_attached(tmp_path: Path, flags: tuple[str, ...]) -> None:
                 program.kill()
 
 
-def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
+def test_a_thread_held_at_a_gate_does_not_hold_up_changes() -> None:
     """The change is of patches in which the thread is not; the thread is still held afterwards."""
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
@@ -107,7 +111,7 @@ def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 
 
-def test_a_second_thread_at_a_gate_relieves_the_first() -> None:
+def test_a_second_thread_at_a_gate_releases_the_first() -> None:
     """Each thread counts as waiting only while it does wait."""
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:

@@ -143,7 +143,7 @@ def _parted(kind: str) -> tuple[str, str]:
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_some_kinds_of_programs() -> None:
+def test_sessions_come_and_go_at_some_kinds_of_programs() -> None:
     said = zoo(SOME, 100, seed=1)
     assert said.keys() <= RIGHT, said
     assert said["done"] > said["killed"] > 0

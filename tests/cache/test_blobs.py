@@ -20,7 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "kind"
 
 
-def test_what_was_stored_comes_back_under_its_key_only() -> None:
+def test_a_stored_blob_comes_back_under_its_key_only() -> None:
     store_blob("kind", b"key", b"content")
     assert load_blob("kind", b"key") == b"content"
     assert load_blob("kind", b"other") is None
@@ -28,7 +28,7 @@ def test_what_was_stored_comes_back_under_its_key_only() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"content", bytes(32) + b"content", None])
-def test_what_is_damaged_or_another_s_does_not_exist(place: Path, damage: bytes | None) -> None:
+def test_a_damaged_or_exchanged_blob_is_not_loaded(place: Path, damage: bytes | None) -> None:
     store_blob("kind", b"key", b"content")
     store_blob("kind", b"other", b"code of another program")
     mine, theirs = (place / blobs._name(key) for key in (b"key", b"other"))
@@ -36,7 +36,7 @@ def test_what_is_damaged_or_another_s_does_not_exist(place: Path, damage: bytes 
     assert load_blob("kind", b"key") is None
 
 
-def test_a_directory_that_others_can_write_to_is_not_believed(place: Path) -> None:
+def test_a_directory_that_others_can_write_to_is_not_used(place: Path) -> None:
     store_blob("kind", b"key", b"content")
     os.chmod(place.parent, 0o777)
     assert load_blob("kind", b"key") is None
@@ -45,7 +45,7 @@ def test_a_directory_that_others_can_write_to_is_not_believed(place: Path) -> No
     assert load_blob("kind", b"new") is None
 
 
-def test_the_oldest_make_room(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+def test_the_oldest_blobs_are_removed_to_make_room(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
     monkeypatch.setattr(blobs, "MOST", 3)
     for n in range(6):
         store_blob("kind", b"%d" % n, b"content")
@@ -55,7 +55,7 @@ def test_the_oldest_make_room(monkeypatch: pytest.MonkeyPatch, place: Path) -> N
     assert len(list(place.iterdir())) == 3
 
 
-def test_what_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blob_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "LARGEST", 10)
     store_blob("kind", b"key", bytes(11))
     assert load_blob("kind", b"key") is None

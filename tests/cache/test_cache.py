@@ -34,7 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_what_is_stored_is_loaded() -> None:
+def test_stored_arrays_are_loaded() -> None:
     assert load_arrays("any/key\0at all") is None
     store_arrays("any/key\0at all", ARRAYS)
     found = load_arrays("any/key\0at all")
@@ -45,7 +45,7 @@ def test_what_is_stored_is_loaded() -> None:
     assert load_arrays("another key") is None
 
 
-def test_only_the_owner_can_look(place: Path) -> None:
+def test_only_the_owner_can_read_the_cache(place: Path) -> None:
     store_arrays("key", ARRAYS)
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     (file,) = place.iterdir()
@@ -69,7 +69,7 @@ def test_a_directory_of_someone_else_is_refused(place: Path) -> None:
         cache_dir()
 
 
-def test_a_file_in_the_way_is_refused(place: Path) -> None:
+def test_a_file_in_place_of_the_cache_directory_is_refused(place: Path) -> None:
     place.touch()
     with pytest.raises(ImageError):
         cache_dir()
@@ -78,7 +78,9 @@ def test_a_file_in_the_way_is_refused(place: Path) -> None:
 
 
 @pytest.mark.parametrize("base", ["/x", "", "x"])
-def test_the_place_follows_the_environment(base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_environment_variables_choose_the_cache_directory(
+    base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The place is the base directory, if its path is absolute; otherwise the named home, or the one that the system
     knows."""
     monkeypatch.delenv("GILK_CACHE")
@@ -95,7 +97,7 @@ def test_the_place_follows_the_environment(base: str, monkeypatch: pytest.Monkey
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=8), st.booleans())
-def test_a_damaged_file_is_as_none_or_intact(place: Path, offset: int, change: bytes, cut: bool) -> None:
+def test_a_damaged_file_is_ignored_or_loads_intact(place: Path, offset: int, change: bytes, cut: bool) -> None:
     store_arrays("key", ARRAYS)
     (file,) = place.iterdir()
     data = file.read_bytes()

@@ -45,7 +45,7 @@ def same(found: Columns | None) -> bool:
     return found.about == {"name": "thing"}
 
 
-def test_they_come_back(place: Path) -> None:
+def test_columns_are_loaded_as_they_were_made(place: Path) -> None:
     assert columns.load("things", KEY) is None
     assert same(columns.make("things", KEY, build))
     assert same(columns.load("things", KEY))
@@ -56,7 +56,7 @@ def test_they_come_back(place: Path) -> None:
     assert columns.load("things", KEY) is None and not [*place.iterdir()]
 
 
-def test_a_file_of_another_key_is_not_taken(place: Path) -> None:
+def test_a_file_of_another_key_is_not_loaded(place: Path) -> None:
     columns.make("things", KEY, build)
     (file,) = place.iterdir()
     columns.make("things", b"other", build)
@@ -65,7 +65,7 @@ def test_a_file_of_another_key_is_not_taken(place: Path) -> None:
     assert columns.load("things", b"other") is None
 
 
-def test_damage_is_found(place: Path) -> None:
+def test_damaged_files_are_detected(place: Path) -> None:
     """For any changed byte, and any length, nothing is returned, or an error is raised, but never other values."""
     columns.make("things", KEY, build)
     (file,) = place.iterdir()
@@ -96,7 +96,7 @@ def changed(file: Path, data: bytes) -> str:
     {"a": [0, "<i8", -5, "x"]}, {"a": "text"}, {"a": [0, "no type", 1, "x"]},
     {"a": [-8, "<i8", 1, "x"]}, [], {"a": [0, None, None, None]},
 ])  # fmt: skip
-def test_lies_with_a_good_seal_are_no_columns(place: Path, described: Any) -> None:
+def test_a_forged_file_with_a_valid_checksum_is_refused(place: Path, described: Any) -> None:
     """An attacker who can write there can make a seal as well, so sizes and types are checked too."""
     columns.make("things", KEY, build)
     (file,) = place.iterdir()
@@ -109,7 +109,7 @@ def test_lies_with_a_good_seal_are_no_columns(place: Path, described: Any) -> No
             found.columns["a"]
 
 
-def test_a_link_or_a_pipe_there_is_not_followed(place: Path, tmp_path: Path) -> None:
+def test_a_link_or_a_pipe_in_place_of_the_file_is_not_followed(place: Path, tmp_path: Path) -> None:
     columns.make("things", KEY, build)
     (file,) = place.iterdir()
     os.replace(file, tmp_path / "elsewhere")
@@ -122,7 +122,7 @@ def test_a_link_or_a_pipe_there_is_not_followed(place: Path, tmp_path: Path) -> 
     assert columns.load("things", KEY) is None
 
 
-def test_without_room_they_are_made_all_the_same() -> None:
+def test_columns_are_made_in_memory_when_the_disk_is_full() -> None:
     """A limit on the size of files acts like a full disk: the error comes when room is asked for."""
     text = (
         "import resource, signal; from gilk.cache import columns; from tests.cache.test_columns import build, same\n"
@@ -136,7 +136,7 @@ def test_without_room_they_are_made_all_the_same() -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
-def test_a_directory_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "open"))
@@ -146,7 +146,7 @@ def test_a_directory_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.M
     assert not [*(tmp_path / "open").iterdir()]
 
 
-def test_an_error_of_the_builder_leaves_nothing(place: Path) -> None:
+def test_an_error_of_the_builder_leaves_no_file(place: Path) -> None:
     def fails(room: Room) -> dict[str, Any]:
         room({"a": ("<i8", 10)})
         raise KeyError("mine")
@@ -156,7 +156,7 @@ def test_an_error_of_the_builder_leaves_nothing(place: Path) -> None:
     assert not [*place.iterdir()]
 
 
-def test_the_oldest_and_those_of_the_dead_make_room(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_files_and_those_of_dead_processes_are_removed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST", 2)
     for number in range(4):
         columns.make("things", b"%d" % number, build)

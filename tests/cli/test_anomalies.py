@@ -13,7 +13,7 @@ from gilk.cli.main import main
 from tests.trace.machine import nested, write
 
 
-def test_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_and_json_name_the_same_anomalies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frames = [("frame", 1000, ("read\x1b[1m", 90_000 if n == 13 else 100 + n)) for n in range(30)]
     path = str(write(tmp_path / "a.parquet", nested(("main", 10, *frames))))
     assert main(["anomalies", path]) == 0
@@ -54,7 +54,7 @@ int main(void)
 """
 
 
-def test_a_planted_stall(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_a_planted_stall_is_found(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     (tmp_path / "p.c").write_text(PROGRAM)
     subprocess.run(["gcc", "-O1", "-o", "p", "p.c"], cwd=tmp_path, check=True)
     points = [option for name in ("main", "frame", "fetch", "decode") for option in ("-i", f"{name}:entry=time")]

@@ -21,13 +21,13 @@ def wrong(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_accepted(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_aspect_check_accepts_an_example(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["aspect", "check", str(path)]) == 0
     said = capsys.readouterr()
     assert said.err == "" and said.out.startswith(f"{path}: 1 aspect, ")
 
 
-def test_mistakes_are_told_with_tag_line_and_hint(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_printed_with_tag_line_and_hint(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["aspect", "check", str(wrong)]) == 1
     said = capsys.readouterr()
     assert said.out == ""
@@ -37,7 +37,7 @@ def test_mistakes_are_told_with_tag_line_and_hint(wrong: Path, capsys: pytest.Ca
     assert lines[2].startswith(f"gilk: failed to compile {wrong}: [A_AFTER] line 3: ")
 
 
-def test_mistakes_are_told_as_json(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_printed_as_json(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["aspect", "check", str(wrong), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["accepted"], found["aspects"], found["warnings"]) == (False, [], [])
@@ -46,7 +46,7 @@ def test_mistakes_are_told_as_json(wrong: Path, capsys: pytest.CaptureFixture[st
     assert (first["tag"], first["line"], first["column"], text[first["start"] : first["end"]]) == ("A_GROUP", 2, 1, "B")
 
 
-def test_what_is_kept_is_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lists_the_state_that_an_aspect_keeps(capsys: pytest.CaptureFixture[str]) -> None:
     path = next(each for each in EXAMPLES if each.stem == "finalized")
     assert main(["aspect", "check", "--json", str(path)]) == 0
     (aspect,) = json.loads(capsys.readouterr().out)["aspects"]
@@ -54,7 +54,7 @@ def test_what_is_kept_is_told_as_json(capsys: pytest.CaptureFixture[str]) -> Non
     assert aspect["keeps"] == [{"name": "s", "type": "void *", "size": 8}]
 
 
-def test_warnings_are_told_and_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_printed_and_the_exit_status_is_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "leaks.aspect"
     path.write_text("seq(call(void f(int a)); call(void g(int a)));")
     assert main(["aspect", "check", str(path)]) == 0
@@ -62,12 +62,12 @@ def test_warnings_are_told_and_nothing_wrong(tmp_path: Path, capsys: pytest.Capt
     assert f"gilk: warning: {path}: [A_LEAK] line 1: " in said.err and "1 aspect, 2 elements" in said.out
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["aspect", "check", str(tmp_path / "none.aspect")]) != 0
     assert "No such file" in capsys.readouterr().err
 
 
-def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bytes_that_are_no_text_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bytes.aspect"
     path.write_bytes(b"call(void \xff\xfe(int a));\x00\x1b[31m")
     assert main(["aspect", "check", str(path)]) == 1

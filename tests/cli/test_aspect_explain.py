@@ -26,13 +26,13 @@ def sound(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in sorted(EXAMPLES.glob("*.aspect"))])
-def test_every_example_is_explained_and_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_example_is_explained_and_run_on_its_events(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(path, "--events", path.with_suffix(".events")) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("#1: ") and "matches" in printed.out.splitlines()[-1] and not printed.err
 
 
-def test_json_has_what_the_text_has(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_same_content_as_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(EXAMPLES / "race.aspect", "--events", EXAMPLES / "race.events", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     (race,) = found["automata"]
@@ -42,7 +42,7 @@ def test_json_has_what_the_text_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert "denies" in deeds and "skipped" not in deeds
 
 
-def test_warnings_are_told_beside(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_printed_besides_the_explanation(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(sound) == 0
     printed = capsys.readouterr()
     assert "A_LEAK" in printed.err and printed.out.startswith("#1: a sequence of 2")
@@ -68,7 +68,7 @@ def test_a_file_with_errors_is_not_explained(tmp_path: Path, capsys: pytest.Capt
         (b'{"call": "f", "args": []}', "event-lacks-value"),
     ],
 )
-def test_events_that_cannot_be_run_are_named(
+def test_a_bad_file_of_events_is_an_error(
     sound: Path, content: bytes, slug: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events = sound.with_suffix(".events")
@@ -80,7 +80,7 @@ def test_events_that_cannot_be_run_are_named(
 
 
 @pytest.mark.parametrize("what", ["missing", "directory"])
-def test_a_file_that_cannot_be_read_is_named(sound: Path, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_file_is_an_error(sound: Path, what: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = sound.parent if what == "directory" else sound.parent / "none"
     assert explain(path) > 0
     assert explain(sound, "--events", path) > 0

@@ -99,7 +99,7 @@ def test_hostile_names_stay_text(gilk_on_path: Environment, hostile: str) -> Non
     assert HOSTILE.decode() in symbols
 
 
-def test_one_form_at_a_time(gilk_on_path: Environment, work: str) -> None:
+def test_two_output_forms_at_once_are_refused(gilk_on_path: Environment, work: str) -> None:
     done = run(gilk_on_path, work, "main", "--dot", "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["slug"] == "usage"

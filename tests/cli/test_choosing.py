@@ -58,7 +58,7 @@ def seen(file: Path, *words: str) -> set[int]:
     return set(gilk.read(file).samples["pid"].to_pylist())
 
 
-def test_by_name_and_by_parent(program: Path, family: subprocess.Popen[bytes]) -> None:
+def test_processes_are_chosen_by_name_and_by_parent(program: Path, family: subprocess.Popen[bytes]) -> None:
     found = tuple(sorted(children(family.pid)))
     assert chosen((), [program.name[:-1] + "?"], ()) == found
     assert chosen((), (), [family.pid]) == found
@@ -68,7 +68,7 @@ def test_by_name_and_by_parent(program: Path, family: subprocess.Popen[bytes]) -
     assert refused.value.slug == "no-such-process"
 
 
-def test_all_that_are_called_so_are_instrumented(
+def test_all_processes_of_a_name_are_instrumented(
     program: Path, family: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     file, two = tmp_path / "seen.parquet", set(children(family.pid))
@@ -80,6 +80,6 @@ def test_all_that_are_called_so_are_instrumented(
 
 
 @pytest.mark.parametrize("words", [["-p", "1,"], ["-p", "x"], ["-p", "-1"], ["--children-of", "x"], ["-p", "1 2"]])
-def test_what_is_no_process(words: list[str]) -> None:
+def test_processes_that_do_not_exist_are_an_error(words: list[str]) -> None:
     done = run_gilk("run", "-i", "main:entry=count", *words)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr

@@ -21,7 +21,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(write(tmp_path / "a.parquet", GOOD)), str(write(tmp_path / "b.parquet", HUNG))
 
 
-def test_status_and_first_line(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_status_and_first_line_of_a_difference(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", files[0], files[0]]) == 0
     assert capsys.readouterr().out.startswith("the same calls in the same order\n")
     assert main(["diff", *files]) == 1
@@ -32,7 +32,7 @@ def test_status_and_first_line(files: tuple[str, str], capsys: pytest.CaptureFix
     assert "\x1b" not in text
 
 
-def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_unfinished_calls(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", *files, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["same"] is False
@@ -40,7 +40,7 @@ def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> Non
     assert {tuple(each["path"]) for each in found["only_a"]} == {("main", "poll"), ("main", "ioctl", "bios\x1b]0;x")}
 
 
-def test_slower(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slower_calls_count_as_differences_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = (str(write(tmp_path / f"{own}.parquet", nested(("main", 100, ("f", own))))) for own in (100, 250))
     assert main(["diff", a, b]) == 0
     assert main(["diff", a, b, "--slower", "3"]) == 0
@@ -50,7 +50,7 @@ def test_slower(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "more than 2 times slower in B:\n  +150ns  main > f: 100ns a call, then 250ns (x 1)\n" in text
 
 
-def test_trouble_is_neither(tmp_path: Path, files: tuple[str, str]) -> None:
+def test_an_unreadable_file_exits_with_6(tmp_path: Path, files: tuple[str, str]) -> None:
     assert main(["diff", files[0], str(tmp_path / "none")]) == 6
 
 
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 """
 
 
-def test_a_program_that_hangs_is_compared_with_one_that_does_not(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_a_hanging_run_of_a_program_differs_from_a_good_one(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     (tmp_path / "p.c").write_text(PROGRAM)
     subprocess.run(["gcc", "-O1", "-o", "p", "p.c"], cwd=tmp_path, check=True)
     points = [option for name in ("main", "step", "wake") for option in ("-i", f"{name}:entry=time")]

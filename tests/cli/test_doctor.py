@@ -36,7 +36,7 @@ def test_everything_gilk_cannot_do_without_works_here() -> None:
     assert [asdict(check) for check in doctor.examine() if check.status == Status.MISSING] == []
 
 
-def test_something_missing_is_exit_status_1_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_something_missing_is_exit_status_1_and_the_remedy_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "FACTS", (lambda: BROKEN,))
     result = CliRunner().invoke(doctor.doctor, [], standalone_mode=False)
     assert result.return_value == 1
@@ -44,7 +44,7 @@ def test_something_missing_is_exit_status_1_with_its_cure(monkeypatch: pytest.Mo
     assert "-> buy another machine" in result.output
 
 
-def test_a_check_that_fails_is_a_finding_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_raises_becomes_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreadable() -> Check:
         raise PermissionError(13, "Permission denied")
 
@@ -98,7 +98,7 @@ def test_refused_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trials.dual_mapping().status == Status.MISSING
 
 
-def test_wrong_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instrument_that_computes_wrong_results_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The write trial can fail: a write that does not arrive leaves the child's old code."""
     monkeypatch.setattr(machine.trials, "_returns", lambda value: bytes([0xB8, 41, 0, 0, 0, 0xC3]))
     assert trials.write_code().status == Status.MISSING
@@ -108,7 +108,9 @@ def test_wrong_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("release", "enough"),
     [("5.8.0-1-amd64", False), ("5.9.0", True), ("6.1.0-49-amd64", True), ("4.19.0", False), ("5.10-rc1", True)],
 )
-def test_kernel_versions(release: str, enough: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_versions_that_are_old_enough_and_too_old(
+    release: str, enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checks.platform, "release", lambda: release)
     assert (checks.kernel().status == Status.OK) == enough
 
@@ -122,7 +124,7 @@ def another_compiler() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("another_compiler")
-def test_a_compiler_that_is_not_there_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(compilers, "_found", lambda name: "")
     monkeypatch.setattr(compilers.sys, "executable", "/bin/false")
@@ -154,7 +156,7 @@ def test_cache_room_names_the_directory_it_would_use(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "variables", [{}, {"XDG_CACHE_HOME": "relative"}, {"XDG_CACHE_HOME": "x"}, {"GILK_CACHE": "y"}], ids=str
 )
-def test_the_cache_is_where_the_cache_is(
+def test_the_doctor_names_the_cache_directory_in_use(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("GILK_CACHE", "XDG_CACHE_HOME"):
@@ -166,7 +168,9 @@ def test_the_cache_is_where_the_cache_is(
     assert (found.path, found.why) == (cache_dir(), ())
 
 
-def test_a_cache_that_others_could_exchange_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_directory_that_others_can_write_to_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "open" / "cache"))

@@ -39,7 +39,7 @@ def hot8_loop() -> str:
     return shlex.join([str(build("hot8")), "loop", "1"])
 
 
-def test_a_program_without_a_process(dtrace: Dtrace) -> None:
+def test_a_program_runs_without_a_process(dtrace: Dtrace) -> None:
     done = dtrace("-n", 'BEGIN { printf("%d %s", 1 + 2, probename); exit(7); }')
     assert done.returncode == 7
     assert done.stderr == "dtrace: description 'BEGIN ' matched 1 probe\n"
@@ -63,7 +63,7 @@ WRITING = (
     ],
     ids=["without a process", "with one"],
 )
-def test_a_program_waits_for_nothing_that_it_does_not_need(
+def test_a_program_imports_only_modules_that_it_needs(
     gilk_on_path: dict[str, str], words: tuple[str, ...], heavy: tuple[str, ...]
 ) -> None:
     text = "BEGIN { exit(4); }" + " pid$target:libc.so.6:malloc:entry { @ = count(); }" * bool(words)
@@ -76,7 +76,7 @@ def test_a_program_waits_for_nothing_that_it_does_not_need(
     assert done.stdout.endswith("heavy: []\n")
 
 
-def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_words_prints_completions_for_an_editor(dtrace: Dtrace, tmp_path: Path) -> None:
     with Loop([build("work")]) as loop:
         text = "pid$target:a.out:disp"
         done = dtrace("--words", len(text), "-p", loop.pid, "-n", text)
@@ -89,7 +89,7 @@ def test_an_editor_asks_for_words(dtrace: Dtrace, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["-l", "-e", "-h", "-G"])
-def test_what_is_about_one_process_is_not_about_two(dtrace: Dtrace, mode: str) -> None:
+def test_modes_about_one_process_are_refused_for_two(dtrace: Dtrace, mode: str) -> None:
     done = dtrace("-n", "BEGIN { }", mode, "-p", 1, "-p", 2)
     assert (done.returncode, done.stdout) != (0, "") and "give one -p" in done.stderr
 
@@ -105,12 +105,12 @@ def test_what_is_about_one_process_is_not_about_two(dtrace: Dtrace, mode: str) -
         (("-n", "BEGIN", "-l", "--words", "1"), "two-modes"),
     ],
 )
-def test_words_that_cannot_be_had_are_refused(dtrace: Dtrace, words: tuple[str, ...], slug: str) -> None:
+def test_bad_uses_of_words_are_refused(dtrace: Dtrace, words: tuple[str, ...], slug: str) -> None:
     done = dtrace(*words)
     assert done.returncode and f"({slug})" in done.stderr
 
 
-def test_the_form_for_tests(dtrace: Dtrace) -> None:
+def test_output_in_the_form_of_dtraces_test_suite(dtrace: Dtrace) -> None:
     done = dtrace("-n", "BEGIN { trace(1); exit(0); }", _DTRACE_TESTING="1")
     assert done.stdout == f"{'FUNCTION:NAME':>32}\n{':BEGIN':>32}           1\n\n"
 
@@ -132,7 +132,7 @@ def test_no_call_is_missed_or_counted_twice(dtrace: Dtrace) -> None:
     assert numbers["asm"] == numbers["sum"] == numbers["calls hot_asm"]
 
 
-def test_what_each_processor_has_counted_adds_up(dtrace: Dtrace) -> None:
+def test_counts_of_each_processor_add_up(dtrace: Dtrace) -> None:
     done = dtrace("-q", "-x", "aggpercpu", "-c", hot8_loop(), "-n", f"{HOT}:entry {{ @ = count(); }}")
     calls = int(re.findall(r"^calls hot (\d+)$", done.stdout, re.M)[0])
     total, *each = [int(row.split()[-1]) for row in re.findall(r"^(?:    \[CPU \d+\])? +\d+$", done.stdout, re.M)]
@@ -154,7 +154,7 @@ sys.exit(run())
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_at_once_while_it_plans(gilk_on_path: dict[str, str], number: int, status: int) -> None:
+def test_a_signal_during_planning_ends_dtrace_at_once(gilk_on_path: dict[str, str], number: int, status: int) -> None:
     """Plans of hundreds of thousands of probes take minutes, and nothing is traced yet that could be reported."""
     with Loop([build("hot8")]) as loop:
         words = ["dtrace", "-n", f"{HOT}:entry {{ @ = count(); }}", "-p", str(loop.pid)]
@@ -184,7 +184,7 @@ def test_a_process_is_left_as_it_was(gilk_on_path: dict[str, str], number: signa
             assert re.fullmatch(r"end\n\s+\d+\n", out)
 
 
-def test_memory_that_is_not_there_is_a_fault_of_the_clause_and_nothing_to_the_process(dtrace: Dtrace) -> None:
+def test_reading_unmapped_memory_is_a_fault_of_the_clause_and_does_not_harm_the_process(dtrace: Dtrace) -> None:
     program = f"""
         {TEXT}:entry /!seen/ {{ seen = 1; printf("%s", copyinstr(8)); printf("not reached"); }}
         {TEXT}:entry {{ @[copyinstr(arg0) != ""] = count(); hits = 1; }} ERROR {{ printf("fault %d", arg4); told = 1; }}
@@ -201,7 +201,7 @@ def test_memory_that_is_not_there_is_a_fault_of_the_clause_and_nothing_to_the_pr
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 
 
-def test_listing(dtrace: Dtrace) -> None:
+def test_list_prints_the_probes_that_match(dtrace: Dtrace) -> None:
     with Loop([build("work")]) as loop:
         done = dtrace("-l", "-p", loop.pid, "-n", f"{TEXT}:", "-P", "dtrace")
     rows = [line.split() for line in done.stdout.splitlines()]
@@ -239,7 +239,7 @@ def test_a_script_with_arguments(dtrace: Dtrace, tmp_path: Path) -> None:
     assert direct.stdout == "word 13\n\n"
 
 
-def test_what_a_description_leaves_out(dtrace: Dtrace) -> None:
+def test_options_for_partial_descriptions_and_probe_numbers(dtrace: Dtrace) -> None:
     """-P, -m and -f name less than a whole probe, and -i gives its number; each may have a program."""
     assert dtrace("-q", "-P", 'dtrace /probename == "BEGIN"/ { printf("b"); exit(0); }').stdout == "b\n"
     assert dtrace("-q", "-i", '1 { printf("one"); exit(0); }').stdout == "one\n"
@@ -247,20 +247,20 @@ def test_what_a_description_leaves_out(dtrace: Dtrace) -> None:
     assert "does not match any probes: only dtrace's own probes have numbers" in dtrace("-i", "4711").stderr
 
 
-def test_arguments_that_are_not_given(dtrace: Dtrace) -> None:
+def test_missing_arguments_are_an_error_or_a_default(dtrace: Dtrace) -> None:
     text = 'BEGIN { printf("%d%s", $1, $$2); exit(0); }'
     assert dtrace("-q", "-n", "#pragma D option defaultargs\n" + text).stdout == "0\n"
     assert dtrace("-q", "-n", text).returncode == 1
 
 
-def test_an_argument_is_used_by_whichever_program(dtrace: Dtrace) -> None:
+def test_arguments_may_be_used_by_any_of_several_programs(dtrace: Dtrace) -> None:
     programs = ["-q", "-n", "BEGIN { exit(0); }", "-n", "END { trace($1); }"]
     assert dtrace(*programs, "12").stdout == "12\n"
     done = dtrace(*programs, "12", "13")
     assert (done.returncode, "extraneous argument '13' ($2 is not referenced)" in done.stderr) == (1, True)
 
 
-def test_a_command_ends_with_the_program_that_has_launched_it(dtrace: Dtrace) -> None:
+def test_a_launched_command_is_killed_when_dtrace_exits(dtrace: Dtrace) -> None:
     done = dtrace("-q", "-n", 'BEGIN { printf("%d", $target); exit(3); }', "-c", "sleep 86400")
     assert done.returncode == 3, done.stderr
     status = Path(f"/proc/{done.stdout.strip()}/status")
@@ -268,21 +268,21 @@ def test_a_command_ends_with_the_program_that_has_launched_it(dtrace: Dtrace) ->
     assert wait_for(lambda: not status.exists() or "State:\tZ" in status.read_text())
 
 
-def test_progenyof_knows_the_ancestors_of_the_process_and_its_own(dtrace: Dtrace) -> None:
+def test_progenyof_knows_the_ancestors_of_the_process_and_of_dtrace(dtrace: Dtrace) -> None:
     asked = "progenyof($pid), progenyof($ppid), progenyof(1), progenyof($target), progenyof($pid + 1000000)"
     text = f'BEGIN, syscall::*nanosleep:entry {{ printf("%d%d%d%d%d ", {asked}); }}'
     done = dtrace("-q", "-n", text, "-c", "sleep 0.01")
     assert (done.returncode, done.stdout.split()) == (0, ["11100", "11110"]), done.stderr
 
 
-def test_an_exit_is_not_lost_for_want_of_room(dtrace: Dtrace) -> None:
+def test_exit_is_not_lost_when_the_buffer_is_full(dtrace: Dtrace) -> None:
     program = 'tick-1ms { printf("%d\\n", i++); } tick-300ms { exit(4); } dtrace:::BEGIN { trace(i); }'
     done = dtrace("-q", "-b", "4k", "-x", "switchrate=60s", "-n", "int i;" + program)
     assert done.returncode == 4
     assert re.search(r"^dtrace: \d+ drops on CPU 0$", done.stderr, re.MULTILINE)
 
 
-def test_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_scripts_are_preprocessed_on_request(dtrace: Dtrace, tmp_path: Path) -> None:
     (tmp_path / "number.h").write_text("#define NUMBER 41\n")
     script = tmp_path / "cpp.d"
     script.write_text('#include "number.h"\n#ifdef MORE\nBEGIN { trace(NUMBER + MORE); exit(0); }\n#endif\n')
@@ -333,7 +333,7 @@ def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
         (["-A", "-s", "x.d"], "-A has no meaning here"),
     ],
 )
-def test_what_is_wrong_is_said(dtrace: Dtrace, words: list[str], said: str) -> None:
+def test_errors_are_printed_without_a_traceback(dtrace: Dtrace, words: list[str], said: str) -> None:
     done = dtrace(*words)
     assert done.returncode in (1, 2)
     assert said in done.stderr
@@ -341,19 +341,19 @@ def test_what_is_wrong_is_said(dtrace: Dtrace, words: list[str], said: str) -> N
 
 
 @pytest.mark.parametrize(("clauses", "told"), [(300, True), (20, False)])
-def test_that_many_clauses_take_long_is_said_beforehand(dtrace: Dtrace, clauses: int, told: bool) -> None:
+def test_a_long_compilation_of_many_clauses_is_announced(dtrace: Dtrace, clauses: int, told: bool) -> None:
     text = "".join(f"tick-{n + 1}h {{ x = {n}; }} " for n in range(clauses - 1))
     done = dtrace("-q", "-n", f"{text} BEGIN {{ exit(0); }}")
     assert done.returncode == 0
     assert (f"dtrace: compiling {clauses} clauses, which takes the C compiler some time\n" in done.stderr) == told
 
 
-def test_nothing_is_run_of_a_program_that_is_only_compiled(dtrace: Dtrace) -> None:
+def test_a_program_that_is_only_compiled_does_not_run(dtrace: Dtrace) -> None:
     done = dtrace("-e", "-n", 'BEGIN { printf("run"); exit(3); }')
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_destructive_actions_that_are_allowed(dtrace: Dtrace) -> None:
+def test_destructive_actions_run_when_allowed(dtrace: Dtrace) -> None:
     done = dtrace("-w", "-q", "-n", 'BEGIN { printf("a\\n"); system("echo %d", 6 * 7); printf("b\\n"); exit(0); }')
     assert (done.returncode, done.stdout) == (0, "a\n42\nb\n\n")
 
@@ -370,14 +370,14 @@ def test_json_has_an_object_a_line_and_loses_nothing(dtrace: Dtrace) -> None:
     assert lines[-1] == {"type": "exited", "status": 3, "restored": None}
 
 
-def test_json_tells_of_a_program_that_does_not_compile(dtrace: Dtrace) -> None:
+def test_json_has_the_error_of_a_program_that_does_not_compile(dtrace: Dtrace) -> None:
     done = dtrace("--json", "-n", "BEGIN { nothing; }")
     first, last = map(json.loads, done.stdout.splitlines())
     assert (done.returncode, done.stderr, first["type"]) == (1, "", "dtrace")
     assert (last["type"], last["error"]["tag"]) == ("error", "D_IDENT_UNDEF")
 
 
-def test_json_in_a_file_tells_the_terminal_too(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_messages_go_to_the_terminal_too_when_json_goes_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
     done = dtrace("--json", "-o", tmp_path / "out", "-n", "BEGIN { nothing; }")
     last = json.loads((tmp_path / "out").read_text().splitlines()[-1])
     assert (done.returncode, done.stdout, last["type"]) == (1, "", "error")
@@ -397,7 +397,7 @@ def test_json_ends_in_order_at_a_signal(gilk_on_path: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_whoever_reads_may_go(gilk_on_path: dict[str, str], form: list[str]) -> None:
+def test_dtrace_ends_when_its_reader_closes_the_pipe(gilk_on_path: dict[str, str], form: list[str]) -> None:
     """SIGPIPE ends the command, as it ends others, and the process is what it was."""
     with Loop([build("work")]) as loop:
         words = ["gilk", "dtrace", *form, "-q", "-n", f'{TEXT}:entry {{ printf("hit\\n"); }}', "-p", str(loop.pid)]
@@ -409,7 +409,7 @@ def test_whoever_reads_may_go(gilk_on_path: dict[str, str], form: list[str]) -> 
         assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
 
 
-def test_json_of_a_command_has_every_call(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_json_of_a_launched_command_has_every_call(dtrace: Dtrace, tmp_path: Path) -> None:
     """The command's own output stays out of the file."""
     program = 'pid$target:bash:xmalloc:entry { @ = count(); trace(arg0); } END { printf("%s", "done"); }'
     done = dtrace("--json", "-o", "out", "-n", program, "-c", "bash -c 'echo {}'")
@@ -420,7 +420,9 @@ def test_json_of_a_command_has_every_call(dtrace: Dtrace, tmp_path: Path) -> Non
     assert snapshot["rows"] == [{"keys": [], "values": [len(traced)]}] and traced
 
 
-def test_a_table_of_records_and_aggregations(dtrace: Dtrace, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_output_as_a_parquet_table_of_records_and_aggregations(
+    dtrace: Dtrace, tmp_path: Path, gilk_on_path: dict[str, str]
+) -> None:
     program = 'pid$target:bash:xmalloc:entry { @[probefunc] = count(); printf("%d bytes\\n", arg0); }'
     done = dtrace("-q", "-o", "out.parquet", "-n", program, "-c", "bash -c 'echo {}'")
     assert (done.returncode, done.stdout, done.stderr) == (0, "{}\n", "")
@@ -441,7 +443,9 @@ def test_a_table_of_records_and_aggregations(dtrace: Dtrace, tmp_path: Path, gil
         (["-o", "."], "is not a regular file|Is a directory|cannot-write"),
     ],
 )
-def test_a_table_that_cannot_be_is_told_of_first(dtrace: Dtrace, words: list[str], told: str) -> None:
+def test_an_impossible_output_table_is_refused_before_the_program_runs(
+    dtrace: Dtrace, words: list[str], told: str
+) -> None:
     done = dtrace(*words, "-n", 'BEGIN { system("echo run"); exit(0); }', "-w")
     assert done.returncode in (1, 2) and re.search(told, done.stdout + done.stderr) and "run\n" not in done.stdout
 
@@ -463,21 +467,19 @@ def test_a_table_that_cannot_be_is_told_of_first(dtrace: Dtrace, words: list[str
         (["-i", "1", "a", "b"], "extraneous argument 'b' ($2 is not referenced)"),
     ],
 )
-def test_a_description_on_the_command_line_is_told_as_it_was_given(
-    dtrace: Dtrace, arguments: list[str], message: str
-) -> None:
+def test_errors_quote_a_description_as_it_was_given(dtrace: Dtrace, arguments: list[str], message: str) -> None:
     done = dtrace(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert message in done.stderr
 
 
-def test_a_list_tells_of_descriptions_that_match_nothing(dtrace: Dtrace) -> None:
+def test_list_reports_descriptions_that_match_nothing(dtrace: Dtrace) -> None:
     done = dtrace("-l", "-m", "nosuch", "-n", "END")
     assert (done.returncode, [line.split()[-1] for line in done.stdout.splitlines()]) == (0, ["NAME", "END"])
     assert done.stderr == "dtrace: failed to match :nosuch::: No probe matches description\n"
 
 
-def test_nothing_is_compiled_without_a_program(dtrace: Dtrace) -> None:
+def test_compiling_without_a_program_succeeds(dtrace: Dtrace) -> None:
     assert dtrace("-e", "-b", "1k").returncode == 0
 
 
@@ -489,7 +491,7 @@ def test_a_buffer_that_holds_nothing_is_refused_after_the_probes(dtrace: Dtrace)
     assert dtrace("-x", "aggsize=8", "-n", "BEGIN { exit(0); }").returncode == 0
 
 
-def test_what_a_preprocessor_is_asked_for(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_preprocessor_options_reach_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:
     script = tmp_path / "s.d"
     script.write_text("#ifdef GIVEN\nBEGIN { exit(3); }\n#endif\n")
     assert dtrace("-x", "cpp", "-x", "cppargs=-DGIVEN", "-s", str(script)).returncode == 3
@@ -518,7 +520,7 @@ def test_a_profile_probe_without_a_process_fires_like_a_tick(dtrace: Dtrace) -> 
     assert dtrace("-q", "-n", text).returncode == 0
 
 
-def test_a_sample_raises_a_signal_in_the_thread_that_was_seen(dtrace: Dtrace) -> None:
+def test_raise_in_a_profile_clause_signals_the_sampled_thread(dtrace: Dtrace) -> None:
     """The shell's own trap is the witness. It ends the loop, and so the session."""
     loop = "bash -c 'trap \"echo caught; exit 3\" USR1; while :; do :; done'"
     done = dtrace("-w", "-q", "-n", "profile-997 /n++ == 20/ { raise(SIGUSR1); }", "-c", loop)

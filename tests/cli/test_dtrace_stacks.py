@@ -55,7 +55,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("variant", ["nofp", pytest.param("static+nofp", marks=pytest.mark.stress)])
-def test_stacks_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
+def test_ustack_in_code_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
     """The stacks are taken at entries, at returns, and in the middle of the function; callers and depths agree with
     them."""
     program = f"""
@@ -75,7 +75,7 @@ def test_stacks_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
     assert all(stack.count("main") == 1 for kind, stack in found.items() if kind != 7)
 
 
-def test_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
+def test_stacks_through_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
     """The first stacks end in the library; later ones go through it, and show its name."""
     program = f'{NOTE}:entry /arg0 == 9 && ustackdepth > 4/ {{ printf("kind %d", arg0); ustack(); exit(0); }}'
     with subprocess.Popen([build("stacks", "nofp"), "late"]) as process:
@@ -87,7 +87,7 @@ def test_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
     assert stack[-1] == "_start"
 
 
-def test_keys_formats_and_names_of_functions(dtrace: Dtrace) -> None:
+def test_stacks_as_keys_and_in_formats_have_names_of_functions(dtrace: Dtrace) -> None:
     """Addresses in one function share a row; names are found though the process has ended by then."""
     program = f"""#pragma D option ustackframes=2
         {NOTE}:entry /arg0 == 1 || arg0 == 2/ {{
@@ -118,7 +118,7 @@ _REAL = (
 
 
 @pytest.mark.parametrize("command", _REAL)
-def test_real_programs(dtrace: Dtrace, command: str) -> None:
+def test_stacks_of_stock_programs_reach_their_start(dtrace: Dtrace, command: str) -> None:
     """Every stack goes from malloc to where the program begins."""
     program = "pid$target:libc.so.6:malloc:entry { @[ustack()] = quantize(arg0); } END { trunc(@, 5); }"
     output = dtrace("-n", program, "-c", command)
@@ -127,14 +127,14 @@ def test_real_programs(dtrace: Dtrace, command: str) -> None:
     assert len(innermost) == len(outermost) == 5
 
 
-def test_samples_of_running_threads(dtrace: Dtrace) -> None:
+def test_stacks_of_samples_of_running_threads(dtrace: Dtrace) -> None:
     """These clauses run in gilk, which reads the stack of the process."""
     program = "profile-997 { @[ustack()] = count(); @n = count(); } tick-10ms /++n > 20/ { exit(0); }"
     output = dtrace("-n", program, "-c", "bash -c 'for ((i = 0; i < 300000; i++)); do :; done'")
     assert re.search(r"bash`main\+0x\w+\n +libc", output)
 
 
-def test_frames_without_names(dtrace: Dtrace) -> None:
+def test_frames_in_unnamed_code_are_shown_as_addresses(dtrace: Dtrace) -> None:
     """With -x noresolve, frames show the file and the offset in its mappings. The first frame is the entry itself."""
     program = build("stacks", "nofp")
     output = dtrace("-x", "noresolve", "-n", f"{NOTE}:entry {{ ustack(2); exit(0); }}", "-c", shlex.quote(str(program)))

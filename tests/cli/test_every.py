@@ -14,7 +14,7 @@ import pytest
 from gilk.render.period import to_text
 from gilk.runs.outcome import added
 from gilk.runs.periods import Periods
-from gilk.runs.run import Progress
+from gilk.runs.progress import Progress
 from gilk.trace.period import Period
 from tests.behaviour.harness import Loop, run_gilk
 from tests.programs.build import build
@@ -34,7 +34,7 @@ class Sessions:
         return self.now
 
 
-def test_a_period_has_what_came_since_the_last_one() -> None:
+def test_a_period_has_the_counts_since_the_last_one() -> None:
     run, told = Sessions(), list[Period]()
     periods = Periods(run, 1.0, told.append)  # type: ignore[arg-type]
     for seconds, counts, records, drops in (
@@ -69,6 +69,6 @@ def test_periods_add_up_to_no_more_than_the_whole() -> None:
 
 
 @pytest.mark.parametrize("every", ["0", "1ms", "soon"])
-def test_what_is_no_period(every: str) -> None:
+def test_a_bad_period_is_refused(every: str) -> None:
     done = run_gilk("run", "-i", "main:entry=count", "--every", every, "--", "true")
     assert done.returncode == 2 and "--every" in done.stderr and "(usage)" in done.stderr

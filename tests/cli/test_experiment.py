@@ -63,7 +63,7 @@ def test_the_report_is_for_people(tmp_path: Path, gilk_on_path: dict[str, str]) 
     assert gilk(gilk_on_path, tmp_path, "experiment", "run", "once.toml", "-q").stdout == ""
 
 
-def test_a_mistake_ends_with_2(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_a_mistake_in_an_experiment_exits_with_2(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     (tmp_path / "bad.toml").write_text(TWICE.replace("libc:exit", "libc:no_such"))
     done = gilk(gilk_on_path, tmp_path, "experiment", "run", "bad.toml", "--json")
     assert done.returncode == 2

@@ -33,7 +33,7 @@ def gilk(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     ],
     ids=" ".join,
 )
-def test_cannot_write_standard_output_that_is_full_is_what_is_said(words: tuple[str, ...]) -> None:
+def test_a_full_standard_output_is_reported_as_cannot_write(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = gilk(*words, stdout=full)
     assert "standard output cannot be written: No space left on device (cannot-write)" in done.stderr
@@ -45,14 +45,14 @@ def limited(to: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (to, resource.RLIM_INFINITY))
 
 
-def test_out_of_memory_of_gilk_itself_names_the_limit() -> None:
+def test_out_of_memory_in_gilk_itself_names_the_limit() -> None:
     done = gilk(*RUN, "--", "/bin/bash", "-c", "true", stdout=subprocess.DEVNULL, preexec_fn=lambda: limited(200 << 20))
     assert "(out-of-memory)" in done.stderr
     assert "limited to 200 MiB here: ulimit -v unlimited" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_refused_by_kernel_for_want_of_addresses_says_what_may_limit_them() -> None:
+def test_refused_by_kernel_names_the_limit_on_addresses() -> None:
     """A launched program inherits the limit; gilk itself has enough memory here."""
     done = gilk(*RUN, "--", str(build("calls")), stdout=subprocess.DEVNULL, preexec_fn=lambda: limited(600_000 << 10))
     assert "(refused-by-kernel)" in done.stderr, done.stderr

@@ -76,7 +76,7 @@ def test_stacks_have_the_names_of_generated_code(running: int, gilk_on_path: dic
     assert f"perf-{running}.map`JS:^outer app.js:3:4;perf-{running}.map`JS:*inner app.js:1:2;" in flame.read_text()
 
 
-def test_ustack_has_them_and_keeps_the_offset(running: int, gilk_on_path: dict[str, str]) -> None:
+def test_ustack_has_names_and_offsets_of_generated_code(running: int, gilk_on_path: dict[str, str]) -> None:
     program = "pid$target::note:entry { @[ustack(4)] = count(); } pid$target::note:entry /++n == 100/ { exit(0); }"
     command = ["gilk", "dtrace", "-q", "-n", program, "-p", str(running)]
     done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, timeout=300)
@@ -87,7 +87,7 @@ def test_ustack_has_them_and_keeps_the_offset(running: int, gilk_on_path: dict[s
     assert re.fullmatch(r"generating`main\+0x[0-9a-f]+", lines[3])
 
 
-def test_why_names_are_not_known_is_said(running: int, gilk_on_path: dict[str, str]) -> None:
+def test_the_report_says_why_names_of_generated_code_are_unknown(running: int, gilk_on_path: dict[str, str]) -> None:
     file = Path(f"/tmp/perf-{running}.map")
     file.unlink()
     file.symlink_to("/etc/passwd")
@@ -110,7 +110,7 @@ rounds();
 
 
 @pytest.mark.stress
-def test_functions_of_node_have_names(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
+def test_javascript_functions_of_node_have_names(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no node")

@@ -28,7 +28,9 @@ def lab(
     return done.returncode, done.stdout, done.stderr
 
 
-def test_bytes_status_directory_and_environment_pass(gilk_on_path: Environment, tmp_path: Path) -> None:
+def test_bytes_status_directory_and_environment_pass_between_lab_and_command(
+    gilk_on_path: Environment, tmp_path: Path
+) -> None:
     data = bytes(range(256)) * 5000
     script = 'cat; pwd >&2; echo "$WORD" >&2; kill -9 $$'
     environment = {**gilk_on_path, "WORD": "a  word'"}
@@ -36,7 +38,7 @@ def test_bytes_status_directory_and_environment_pass(gilk_on_path: Environment, 
     assert (status, out, err.decode()) == (128 + 9, data, f"{tmp_path}\na  word'\n")
 
 
-def test_the_machine_is_what_the_options_say(gilk_on_path: Environment, tmp_path: Path) -> None:
+def test_the_lab_machine_has_the_properties_that_options_request(gilk_on_path: Environment, tmp_path: Path) -> None:
     """With --icount, the kernel measures a clock of one tick per nanosecond."""
     script = f"grep MHz /proc/cpuinfo; cat /proc/cmdline; grep MemTotal /proc/meminfo; echo done > '{tmp_path}/file'"
     options = ["--icount", "--memory", "700", "--append", "preempt=full", "--append", "quux", "--rw", str(tmp_path)]
@@ -59,13 +61,15 @@ def test_the_machine_is_what_the_options_say(gilk_on_path: Environment, tmp_path
         (["run", "--", "/nonesuch"], "cannot-launch", 4),
     ],
 )
-def test_errors(gilk_on_path: Environment, words: list[str], slug: str, status: int) -> None:
+def test_errors_of_the_lab_have_slugs_and_statuses(
+    gilk_on_path: Environment, words: list[str], slug: str, status: int
+) -> None:
     found, out, err = lab(gilk_on_path, *words)
     assert (found, out) == (status, b"")
     assert f"({slug})" in err.decode()
 
 
-def test_without_qemu(gilk_on_path: Environment, tmp_path: Path) -> None:
+def test_the_lab_without_qemu_is_an_error(gilk_on_path: Environment, tmp_path: Path) -> None:
     (tmp_path / "gilk").symlink_to(Path(gilk_on_path["PATH"].split(":")[0]) / "gilk")
     status, _, err = lab({**gilk_on_path, "PATH": str(tmp_path)}, "run", "true")
     assert status == 4
@@ -73,7 +77,7 @@ def test_without_qemu(gilk_on_path: Environment, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_machine_ends_with_us(gilk_on_path: Environment, number: signal.Signals) -> None:
+def test_the_lab_machine_ends_with_gilk(gilk_on_path: Environment, number: signal.Signals) -> None:
     """gilk is interrupted, or killed without a chance to clean up; QEMU is its child."""
     words = ["gilk", "lab", "run", "--", "sh", "-c", "echo up; exec sleep 1000"]
     with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -90,7 +94,7 @@ def test_the_machine_ends_with_us(gilk_on_path: Environment, number: signal.Sign
     assert all(ended)
 
 
-def test_a_shell_has_a_terminal(gilk_on_path: Environment) -> None:
+def test_a_shell_in_the_lab_has_a_terminal(gilk_on_path: Environment) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("<HHHH", 33, 101, 0, 0))
     before = termios.tcgetattr(theirs)

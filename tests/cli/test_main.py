@@ -49,7 +49,7 @@ def test_help_lists_the_commands_and_imports_none_of_them() -> None:
     assert done.stdout.endswith("heavy: []\n")
 
 
-def test_version() -> None:
+def test_the_version_is_printed() -> None:
     assert run("--version").stdout == "gilk 0.1.0\n"
 
 
@@ -78,7 +78,7 @@ def test_a_shell_completes_commands_and_options(
     assert set(done.stdout.split()) == expected
 
 
-def test_an_unknown_command_suggests_a_near_one() -> None:
+def test_an_unknown_command_suggests_a_similar_one() -> None:
     done = run("docter")
     assert done.returncode == 2
     assert "Did you mean 'doctor'?" in done.stderr
@@ -117,7 +117,7 @@ def test_a_usage_error_under_json_has_a_slug() -> None:
         (click.exceptions.Exit(3), 3),
     ],
 )
-def test_how_other_ends_are_reported(
+def test_other_exceptions_have_exit_statuses_and_no_traceback(
     error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_command(monkeypatch, command_that_raises(error))
@@ -125,7 +125,7 @@ def test_how_other_ends_are_reported(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_full_disk_says_which_directories_are_meant(
+def test_a_full_disk_error_names_the_directories_in_use(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/no/room")
@@ -138,13 +138,13 @@ def test_a_full_disk_says_which_directories_are_meant(
     assert "/nor/here" in message
 
 
-def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_exceptions_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     add_command(monkeypatch, command_that_raises(ZeroDivisionError("ours")))
     with pytest.raises(ZeroDivisionError):
         main(["broken"])
 
 
-def test_a_reader_who_leaves_early_is_no_error() -> None:
+def test_a_reader_that_closes_the_pipe_early_is_no_error() -> None:
     pipeline = f"{shlex.quote(sys.executable)} -m gilk --help | true; echo ${{PIPESTATUS[0]}}"
     for _ in range(3):
         done = subprocess.run(["bash", "-c", pipeline], capture_output=True, text=True)
@@ -161,6 +161,6 @@ def test_a_closed_output_ends_with_141() -> None:
     assert done.returncode in (141, -signal.SIGPIPE) and done.stderr == ""
 
 
-def test_the_json_option_of_the_command_to_run_is_not_ours() -> None:
+def test_a_json_option_of_the_launched_command_is_not_gilks() -> None:
     assert wants_json(["run", "--json", "--", "ls"])
     assert not wants_json(["run", "--", "tool", "--json"])

@@ -71,7 +71,7 @@ def voluntary(pid: int) -> int:
     )
 
 
-def test_waits_are_those_of_the_source_and_of_strace(gilk_on_path: Environment, program: Path) -> None:
+def test_waits_are_those_in_the_source_and_in_strace(gilk_on_path: Environment, program: Path) -> None:
     answer = ask(gilk_on_path, "--", program)
     assert answer["notes"] == [] and not answer["partial"]
     rows = {(row["name"], row["call"]): row for row in answer["rows"]}
@@ -87,7 +87,7 @@ def test_waits_are_those_of_the_source_and_of_strace(gilk_on_path: Environment, 
     assert calls == [10, 5, 4]
 
 
-def test_stacks_lead_to_the_wait(gilk_on_path: Environment, program: Path) -> None:
+def test_stacks_lead_to_the_waiting_call(gilk_on_path: Environment, program: Path) -> None:
     answer = ask(gilk_on_path, "--depth", "9", "--", program)
     found = [
         ([re.sub(r"^.*`|\+0x\w+$", "", frame) for frame in stack["stack"]], stack["waits"])
@@ -100,13 +100,13 @@ def test_stacks_lead_to_the_wait(gilk_on_path: Environment, program: Path) -> No
     assert by_way["aside"][0][3:5] == ["sleeps", "aside"]
 
 
-def test_only_waits_that_last(gilk_on_path: Environment, program: Path) -> None:
+def test_longer_than_leaves_out_short_waits(gilk_on_path: Environment, program: Path) -> None:
     """No wait in poll or futex takes that long, unless the machine stands still for a minute."""
     answer = ask(gilk_on_path, "--longer-than", "1min", "--", program)
     assert answer["rows"] == [] and answer["stacks"] == []
 
 
-def test_the_kernels_counts_of_a_running_process(gilk_on_path: Environment, program: Path) -> None:
+def test_context_switches_of_a_running_process_agree_with_the_kernel(gilk_on_path: Environment, program: Path) -> None:
     with subprocess.Popen([program, "on"]) as target:
         try:
             before = voluntary(target.pid)
@@ -119,7 +119,7 @@ def test_the_kernels_counts_of_a_running_process(gilk_on_path: Environment, prog
             target.kill()
 
 
-def test_a_wait_without_end_is_named(gilk_on_path: Environment, program: Path) -> None:
+def test_a_wait_that_does_not_end_is_reported(gilk_on_path: Environment, program: Path) -> None:
     with subprocess.Popen([program, "read"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
         try:
             assert target.stdout is not None and target.stdout.readline() == "ready\n"
@@ -132,7 +132,7 @@ def test_a_wait_without_end_is_named(gilk_on_path: Environment, program: Path) -
             target.kill()
 
 
-def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
+def test_the_text_report_of_offcpu(gilk_on_path: Environment, program: Path) -> None:
     def told(*words: str) -> str:
         command = ["gilk", "offcpu", *words, "--", str(program)]
         return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, check=True).stderr
@@ -145,7 +145,7 @@ def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
     assert re.search(r"^5 waits in poll, \S+, the longest \S+\n    libc\S+`poll\+", told("--stacks"), re.MULTILINE)
 
 
-def test_the_caller_is_outside_of_the_c_library() -> None:
+def test_the_caller_that_is_shown_is_outside_of_the_c_library() -> None:
     assert caller(("libc.so.6`read+0x8", "libstdc++.so.6`get+0x9", "a`main+0x1")) == "libstdc++.so.6`get"
     assert caller(("ld-linux-x86-64.so.2`munmap+0x7", "[vdso]`x", "libc.so.6`start_thread+0x1")).startswith("ld-linux")
     assert caller(("libcurl.so.4`wait+0x10",)) == "libcurl.so.4`wait" and caller(()) == ""

@@ -19,7 +19,7 @@ Environment = dict[str, str]
 IMAGES = Activity("analysing", 12, 31, "images")
 
 
-def test_a_line_every_five_seconds() -> None:
+def test_progress_is_printed_every_five_seconds() -> None:
     beat = Beat(100.0, 5.0)
     told = {now: beat.line(now, IMAGES) for now in (100.0, 104.9, 105.0, 105.5, 109.9, 110.0, 131.2)}
     assert {now: line for now, line in told.items() if line is not None} == {
@@ -29,23 +29,27 @@ def test_a_line_every_five_seconds() -> None:
     }
 
 
-def test_nothing_is_due_when_nothing_is_wanted() -> None:
+def test_no_progress_is_printed_when_it_is_switched_off() -> None:
     assert Beat(0.0, 0.0).line(1e9, IMAGES) is None
 
 
-def test_work_of_which_nobody_knows_how_much_there_is() -> None:
+def test_progress_of_work_of_unknown_size() -> None:
     assert Beat(0.0, 1.0).line(7.0, Activity("planning")) == "planning, 7 s"
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("2.5", 2.5), ("0", 0.0), ("-3", 0.0), ("soon", 5.0), (None, 5.0)])
-def test_the_interval(monkeypatch: pytest.MonkeyPatch, given: str | None, seconds: float) -> None:
+def test_an_environment_variable_sets_the_interval_of_progress(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, seconds: float
+) -> None:
     monkeypatch.delenv("GILK_PROGRESS", raising=False)
     if given is not None:
         monkeypatch.setenv("GILK_PROGRESS", given)
     assert interval() == seconds
 
 
-def test_the_thread_ends_with_the_work(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_thread_ends_with_the_work(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The thread reports progress until the work is over, whatever ended it."""
     monkeypatch.setenv("GILK_PROGRESS", "1e-9")
     seen: list[str] = []
@@ -63,7 +67,7 @@ def test_the_thread_ends_with_the_work(monkeypatch: pytest.MonkeyPatch, capfd: p
 
 @pytest.mark.parametrize("words", ["show FILE", "show --html FILE", "export --to csv FILE", "anomalies FILE",
                                    "diff FILE FILE", "query FILE select+1"])  # fmt: skip
-def test_commands_about_files_say_that_they_work(gilk_on_path: Environment, tmp_path: Path, words: str) -> None:
+def test_commands_about_files_print_progress(gilk_on_path: Environment, tmp_path: Path, words: str) -> None:
     def said(*words: str, **changed: str) -> list[str]:
         now = {**gilk_on_path, "GILK_PROGRESS": "1e-9", **changed}
         done = subprocess.run(["gilk", *words], env=now, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -85,9 +89,7 @@ def test_commands_about_files_say_that_they_work(gilk_on_path: Environment, tmp_
         ["scan"],
     ],
 )
-def test_commands_say_how_far_they_are_and_quiet_ones_do_not(
-    gilk_on_path: Environment, tmp_path: Path, command: list[str]
-) -> None:
+def test_commands_print_progress_unless_quiet(gilk_on_path: Environment, tmp_path: Path, command: list[str]) -> None:
     program = str(build("calls"))
     environment = {**gilk_on_path, "GILK_PROGRESS": "1e-9", "GILK_CACHE": str(tmp_path / "cache")}
 

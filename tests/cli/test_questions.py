@@ -62,7 +62,7 @@ def by_name(answer: Any) -> dict[str, Any]:
     return {row.pop("name"): row for row in answer["rows"]}
 
 
-def test_system_calls_are_those_that_strace_counts(ask: Any, program: Path) -> None:
+def test_syscalls_reports_as_many_calls_as_strace(ask: Any, program: Path) -> None:
     """These calls are the program's own; the dynamic loader makes none of them before gilk is there."""
     command = ["strace", "-e", "trace=close,clock_nanosleep", program]
     told = subprocess.run(command, capture_output=True, text=True).stderr
@@ -75,7 +75,7 @@ def test_system_calls_are_those_that_strace_counts(ask: Any, program: Path) -> N
     assert found["clock_nanosleep"]["longest"] >= 50_000_000 and found["exit_group"]["calls"] == 1
 
 
-def test_allocations_are_those_of_the_source(ask: Any, program: Path) -> None:
+def test_mallocs_reports_the_allocations_in_the_source(ask: Any, program: Path) -> None:
     answer = ask("mallocs", "--json", "--", str(program))
     assert answer["totals"] == {"allocations": 11, "allocated": 300 + 200 + 100_192, "frees": 8, "freed": 100_392}
     assert not answer["partial"] and answer["notes"] == []
@@ -86,12 +86,12 @@ def test_allocations_are_those_of_the_source(ask: Any, program: Path) -> None:
     }
 
 
-def test_mutexes_are_those_of_the_source(ask: Any, program: Path) -> None:
+def test_locks_reports_the_mutexes_in_the_source(ask: Any, program: Path) -> None:
     row = by_name(ask("locks", "--json", "--", str(program)))["asked`locking"]
     assert row["calls"] == 7 and 0 < row["longest"] <= row["time"]
 
 
-def test_slow_calls_have_their_arguments_and_callers(ask: Any, program: Path) -> None:
+def test_slow_reports_calls_with_arguments_and_callers(ask: Any, program: Path) -> None:
     answer = ask("slow", "waits", "--longer-than", "50ms", "--json", "--", str(program))
     assert answer["totals"]["calls"] == 6
     slow = {each["arg1"]: each for each in answer["records"]}
@@ -101,7 +101,7 @@ def test_slow_calls_have_their_arguments_and_callers(ask: Any, program: Path) ->
     assert frames[:3] == ["asked`waits", "asked`calling", "asked`main"]
 
 
-def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
+def test_the_text_reports_of_questions(gilk_on_path: Environment, program: Path) -> None:
     def told(*words: str) -> str:
         command = ["gilk", *words, "--", str(program)]
         return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, check=True).stderr
@@ -115,14 +115,14 @@ def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
 
 
 @pytest.mark.parametrize(("function", "hint"), [("no_such", "LIBRARY:no_such"), ("libc:no_such", "gilk scan --list")])
-def test_a_function_that_is_not_there(gilk_on_path: Environment, program: Path, function: str, hint: str) -> None:
+def test_slow_refuses_an_unknown_function(gilk_on_path: Environment, program: Path, function: str, hint: str) -> None:
     command = ["gilk", "slow", function, "--", str(program)]
     done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert f"there is no function '{function}' (no-such-function)" in done.stderr and hint in done.stderr
 
 
-def test_a_terminal_is_told_when_all_is_in(gilk_on_path: Environment, program: Path) -> None:
+def test_a_terminal_shows_when_all_probes_are_inserted(gilk_on_path: Environment, program: Path) -> None:
     """From then on nothing comes until Ctrl-C, which one has to know."""
     ours, its = os.openpty()
     with subprocess.Popen([program, "on"]) as target:
@@ -181,7 +181,7 @@ def test_ctrl_c_leaves_the_program_as_it_was(gilk_on_path: Environment, program:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("moment", ["compile", "start"])
-def test_a_signal_ends_it_at_once_while_it_plans(
+def test_a_signal_during_planning_ends_a_question_at_once(
     gilk_on_path: Environment, program: Path, moment: str, number: int, status: int
 ) -> None:
     """Then there is no answer, as nothing was counted. It waited until all was compiled and planned."""
@@ -195,13 +195,13 @@ def test_a_signal_ends_it_at_once_while_it_plans(
             target.kill()
 
 
-def test_ctrl_c_at_once_also_ends_a_program_that_has_not_begun(gilk_on_path: Environment, program: Path) -> None:
+def test_ctrl_c_before_the_program_begins_ends_that_too(gilk_on_path: Environment, program: Path) -> None:
     """Though the first Ctrl-C is a launched program's own affair, once it runs."""
     words = ["mallocs", "--json", "--", str(program)]
     assert interrupted(gilk_on_path, words, "start", signal.SIGINT) == (130, "")
 
 
-def test_the_time_that_is_given(gilk_on_path: Environment, program: Path) -> None:
+def test_for_limits_the_time_of_a_question(gilk_on_path: Environment, program: Path) -> None:
     with subprocess.Popen([program, "on"]) as target:
         try:
             command = ["gilk", "syscalls", "--for", "300ms", "--json", "-p", str(target.pid)]
@@ -223,6 +223,6 @@ def test_the_time_that_is_given(gilk_on_path: Environment, program: Path) -> Non
         (["mallocs", "--for", "soon", "-p", "1"], "usage"),
     ],
 )
-def test_what_cannot_be_asked(gilk_on_path: Environment, words: list[str], slug: str) -> None:
+def test_questions_with_bad_options_are_refused(gilk_on_path: Environment, words: list[str], slug: str) -> None:
     done = subprocess.run(["gilk", *words], env=gilk_on_path, capture_output=True, text=True)
     assert done.returncode == 2 and f"({slug})" in done.stderr

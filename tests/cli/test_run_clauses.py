@@ -57,7 +57,7 @@ def functions(stack: dict[str, Any]) -> list[str]:
     return [frame.partition("`")[2].partition("+")[0] for frame in stack["frames"]]
 
 
-def test_what_is_counted_is_what_the_source_does(program: Path, tmp_path: Path) -> None:
+def test_conditions_and_instruments_count_what_the_source_does(program: Path, tmp_path: Path) -> None:
     """Other instruments are in the same run; a path of functions is that of the source, without frame pointers."""
     folded = tmp_path / "s.folded"
     found = report(
@@ -80,7 +80,7 @@ def test_what_is_counted_is_what_the_source_does(program: Path, tmp_path: Path) 
     }  # fmt: skip
 
 
-def test_a_stack_is_that_which_gdb_finds(program: Path, tmp_path: Path) -> None:
+def test_a_recorded_stack_is_the_one_that_gdb_shows(program: Path, tmp_path: Path) -> None:
     script = tmp_path / "gdb.txt"
     script.write_text("set pagination off\nbreak malloc if $rdi == 5000\nrun\nbacktrace\nkill\n")
     words = ["gdb", "-nx", "-batch", "-x", str(script), str(program)]
@@ -92,7 +92,7 @@ def test_a_stack_is_that_which_gdb_finds(program: Path, tmp_path: Path) -> None:
     assert mine[1 : len(frames)] == frames[1:] == ["take", "few", "main"]
 
 
-def test_slow_calls_are_those_that_sleep(program: Path, tmp_path: Path) -> None:
+def test_calls_longer_than_a_limit_are_those_that_sleep(program: Path, tmp_path: Path) -> None:
     """Three of thirty calls sleep; on a loaded machine others may take as long."""
     file = tmp_path / "slow.parquet"
     found = report(
@@ -146,7 +146,7 @@ def test_usdt_probes_of_a_running_process() -> None:
         ("nothing:entry=stack", "no-such-function"),
     ],
 )  # fmt: skip
-def test_what_is_refused(program: Path, insert: str, slug: str) -> None:
+def test_bad_conditions_and_points_are_refused(program: Path, insert: str, slug: str) -> None:
     done = run_gilk("run", "-i", insert, "--", program)
     assert done.returncode and f"({slug})" in done.stderr and "ready" not in done.stdout
 
@@ -155,12 +155,12 @@ def test_what_is_refused(program: Path, insert: str, slug: str) -> None:
     "words, slug",
     [(("--stacks", "a.svg"), "bad-stacks"), (("--stacks", "a.png"), "bad-stacks"), (("--longer-than", "1s"), "usage")],
 )
-def test_options_without_what_they_are_about(words: tuple[str, str], slug: str) -> None:
+def test_options_that_need_another_option_are_refused_alone(words: tuple[str, str], slug: str) -> None:
     done = run_gilk("run", "-i", "main:entry=count", *words, "--", "true")
     assert done.returncode == 2 and f"({slug})" in done.stderr
 
 
-def test_conditions_are_found_behind_paths() -> None:
+def test_conditions_are_recognised_after_points_with_paths() -> None:
     found = parse("src/a.c:12/arg0 / 2 > 1/=count")
     assert found is not None and (found.where, found.condition) == (Spec("", "src/a.c", "12"), "arg0 / 2 > 1")
     named = parse("syscall:read=time", 1000)
@@ -171,7 +171,7 @@ def test_conditions_are_found_behind_paths() -> None:
         parse("a/b/=count")
 
 
-def test_a_picture_has_each_path_once() -> None:
+def test_a_flame_graph_has_each_path_once() -> None:
     stacks = [
         CountedStack("p", ("i`c+0x1", "i`b+0x2", "i`a"), 3), CountedStack("p", ("i`c+0x9", "i`b+0x4", "i`a"), 2),
         CountedStack("p", ("i`d;e", "i`a+0x1"), 5),

@@ -17,7 +17,7 @@ def gilk(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.stress
-def test_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
+def test_run_counts_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
     """The output and the exit status are the command's own; calls that only it makes are counted exactly."""
     script = "import os\nfor _ in range(700): os.getsid(0)\nprint('done', flush=True)\nos._exit(7)"
     points = ["-i", "kernel:__x64_sys_getsid:entry=count", "-i", "kernel:do_syscall_64:entry=count"]
@@ -31,7 +31,7 @@ def test_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
 
 
 @pytest.mark.stress
-def test_a_trace_of_the_lab_is_not_about_gilk(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
+def test_a_trace_in_the_lab_leaves_out_gilks_own_calls(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
     """gilk's own process there, the parent of the command, makes many calls meanwhile, which are not in the trace."""
     script = "import os\nfor _ in range(50): os.read(os.open('/etc/passwd', 0), 9)\nprint(os.getpid(), os.getppid())"
     words = ["trace", "--on", "lab", "--kernel=vfs_read", "--kernel=vfs_write", "-o", str(tmp_path / "t.parquet")]
@@ -53,13 +53,13 @@ def test_a_trace_of_the_lab_is_not_about_gilk(gilk_on_path: dict[str, str], tmp_
         (["--on", "lab", "-p", "1", "-i", "kernel:vfs_read:entry=count"], "remote-kernel-only"),
     ],
 )
-def test_what_cannot_be(gilk_on_path: dict[str, str], words: list[str], slug: str) -> None:
+def test_impossible_options_of_run_on_are_refused(gilk_on_path: dict[str, str], words: list[str], slug: str) -> None:
     done = gilk(gilk_on_path, "run", *words)
     assert done.returncode == 2
     assert f"({slug})" in done.stderr
 
 
-def test_this_kernel_is_asked_for_and_says_why_not(gilk_on_path: dict[str, str]) -> None:
+def test_the_error_says_why_this_machines_kernel_cannot_be_instrumented(gilk_on_path: dict[str, str]) -> None:
     """Any obstacle may come first here: no root, a kernel of another kind, no driver, or only the function's name."""
     done = gilk(gilk_on_path, "run", "-i", "kernel:no_such_function_at_all:entry=count", "--", "true")
     assert done.returncode in (2, 4)

@@ -36,7 +36,7 @@ def work() -> str:
     return str(build("work"))
 
 
-def test_json_has_what_is_promised(gilk_on_path: Environment, work: str) -> None:
+def test_json_of_a_scan_has_the_documented_members(gilk_on_path: Environment, work: str) -> None:
     found = as_json(gilk_on_path, work)
     assert found["image"] == "work"
     for side in ("pre", "post"):
@@ -48,7 +48,7 @@ def test_json_has_what_is_promised(gilk_on_path: Environment, work: str) -> None
     assert as_json(gilk_on_path, work)["cached"] is True
 
 
-def test_the_list_adds_up(gilk_on_path: Environment, work: str) -> None:
+def test_figures_of_functions_add_up_to_the_total(gilk_on_path: Environment, work: str) -> None:
     found = as_json(gilk_on_path, work, "--list")
     assert len(found["list"]) == found["functions"]
     for side in ("pre", "post"):
@@ -92,7 +92,9 @@ def test_hostile_names_do_not_reach_the_terminal(gilk_on_path: Environment, tmp_
         (["/bin/sleep", ""], 2, "bad-point"),
     ],
 )
-def test_errors(arguments: list[str], status: int, slug: str, gilk_on_path: Environment) -> None:
+def test_errors_of_a_scan_have_slugs_and_statuses(
+    arguments: list[str], status: int, slug: str, gilk_on_path: Environment
+) -> None:
     plain = run(gilk_on_path, *arguments)
     assert (plain.returncode, plain.stdout) == (status, "")
     assert plain.stderr.splitlines()[0].endswith(f"({slug})")
@@ -112,7 +114,7 @@ def descendants(process: subprocess.Popen[bytes]) -> list[int]:
 
 @pytest.mark.flaky(reruns=3)  # Python may be where it has to ignore an exception
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor, one process")
-def test_an_interrupt_ends_it_at_once_and_leaves_nothing_behind(gilk_on_path: Environment) -> None:
+def test_an_interrupt_ends_a_scan_at_once_and_leaves_no_helper(gilk_on_path: Environment) -> None:
     command = [sys.executable, "-m", "gilk", "scan", "/bin/bash", "[a-z]*"]
     with subprocess.Popen(command, env=gilk_on_path, stderr=subprocess.PIPE, start_new_session=True) as process:
         helpers = descendants(process)
@@ -126,7 +128,7 @@ def test_an_interrupt_ends_it_at_once_and_leaves_nothing_behind(gilk_on_path: En
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor, one process")
-def test_the_helper_ends_when_the_scan_is_killed(gilk_on_path: Environment) -> None:
+def test_the_helper_process_ends_when_the_scan_is_killed(gilk_on_path: Environment) -> None:
     command = [sys.executable, "-m", "gilk", "scan", "/bin/bash", "[a-z]*"]
     with subprocess.Popen(command, env=gilk_on_path, start_new_session=True) as process:
         helpers = descendants(process)
@@ -146,7 +148,7 @@ def running(pid: int) -> bool:
         return False
 
 
-def test_a_bar_on_a_terminal_and_none_in_a_file(gilk_on_path: Environment) -> None:
+def test_a_progress_bar_is_drawn_on_a_terminal_only(gilk_on_path: Environment) -> None:
     ours, theirs = pty.openpty()
     environment = {**gilk_on_path, "TERM": "xterm", "GILK_PROGRESS": "1e-9"}
     command = ["gilk", "scan", "/bin/bash", "re*"]

@@ -79,7 +79,7 @@ def test_json_has_the_trace_and_its_functions(file: Path) -> None:
     assert rows["hang"]["median"] is None
 
 
-def test_tree(file: Path) -> None:
+def test_the_call_tree_has_times_and_counts(file: Path) -> None:
     lines = run(show, file, "--tree").splitlines()
     assert lines[0] == "t1 (1)"
     assert lines[2].endswith(" 1  main (1 open)")
@@ -117,7 +117,7 @@ def test_flame_graph_is_xml_whose_bars_are_as_wide_as_their_times(file: Path) ->
     }
 
 
-def test_what_a_killed_client_left_can_be_read_by_all(tmp_path: Path) -> None:
+def test_files_of_killed_clients_can_be_read_by_all_commands(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     writer = Writer(path, schema({0}), about(["main", "work", "jump", "hang"], ("sys",)))
     nothing = pa.nulls(len(RECORDS), pa.int64())
@@ -136,7 +136,7 @@ def test_what_a_killed_client_left_can_be_read_by_all(tmp_path: Path) -> None:
     assert "the same calls" in run(diff, path, path)
 
 
-def test_other_files_are_shown_as_before(tmp_path: Path) -> None:
+def test_files_without_a_trace_are_shown_as_samples(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", RECORDS, Tally(partial=False))
     text = run(show, path)
     assert "work: 4 calls; least 150ns" in text
@@ -145,12 +145,12 @@ def test_other_files_are_shown_as_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--html", "--flame"])
-def test_cannot_write_says_where(file: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cannot_write_names_the_file(file: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(file), option, "/nowhere/at/all.x"]) == 6
     assert "cannot-write" in capsys.readouterr().err
 
 
-def test_a_time_that_is_none(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_time_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(file), "--tree", "--min-time", "soon"]) == 2
     assert "'soon' is not a time" in capsys.readouterr().err
 
@@ -192,7 +192,7 @@ def test_functions_of_a_real_program_are_called_as_often_as_gcov_counts(
     assert {row["function"]: row["partial"] for row in found if row["partial"]} == {"out": 10}
 
 
-def test_names_that_are_no_unicode_are_shown_somehow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_names_that_are_no_unicode_are_shown_escaped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A command line consists of bytes, and a file may have any text about its probes."""
     told = about(["main"], ())
     lies = tuple(replace(probe, image="\ud800x") for probe in told.probes)

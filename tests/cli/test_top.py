@@ -77,7 +77,7 @@ def counted_by_the_compiler(place: Path) -> dict[str, int]:
     return {each["name"]: each["execution_count"] for each in found if each["execution_count"]}
 
 
-def test_calls_are_those_that_the_compiler_counts_and_a_trace_has(
+def test_calls_agree_with_compiler_counters_and_with_a_trace(
     gilk_on_path: Environment, program: Path, tmp_path: Path
 ) -> None:
     answer = lines("--scope", "a.out:", "--", str(program), environment=gilk_on_path, status=3)[-1]
@@ -91,7 +91,7 @@ def test_calls_are_those_that_the_compiler_counts_and_a_trace_has(
     }
 
 
-def test_times_add_up(gilk_on_path: Environment, program: Path) -> None:
+def test_self_times_add_up_to_total_times(gilk_on_path: Environment, program: Path) -> None:
     answer = lines("--scope", "a.out:", "--", str(program), environment=gilk_on_path, status=3)[-1]
     rows = {row["function"]: row for row in answer["functions"]}
     assert 20_000_000 <= rows["deep"]["total"] <= rows["main"]["total"], "50 levels are not counted 50 times"
@@ -116,7 +116,7 @@ def instrumented(target: subprocess.Popen[str]) -> bool:
     return "memfd:gilk" in Path(f"/proc/{target.pid}/maps").read_text()
 
 
-def test_periods_of_a_running_process_and_the_whole_at_ctrl_c(gilk_on_path: Environment, program: Path) -> None:
+def test_top_prints_periods_and_the_whole_at_ctrl_c(gilk_on_path: Environment, program: Path) -> None:
     with running(program, "turns") as target:
         command = ["gilk", "top", "--json", "--scope", "a.out:", "--every", "50ms", "-p", str(target.pid)]
         with subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, text=True) as asking:
@@ -134,7 +134,7 @@ def test_periods_of_a_running_process_and_the_whole_at_ctrl_c(gilk_on_path: Envi
         assert abs(calls(whole)["leaf"] - 2 * calls(whole)["turn"]) <= 4
 
 
-def test_a_process_that_ends_gives_the_answer(gilk_on_path: Environment, program: Path) -> None:
+def test_top_prints_the_whole_when_the_process_ends(gilk_on_path: Environment, program: Path) -> None:
     with running(program, "wait") as target:
         command = ["gilk", "top", "--json", "--every", "50ms", "-p", str(target.pid)]
         with subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, text=True) as asking:
@@ -164,7 +164,7 @@ def test_functions_called_too_often_are_left_out_by_name(gilk_on_path: Environme
         assert whole["restored"] is True
 
 
-def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
+def test_the_text_report_of_top(gilk_on_path: Environment, program: Path) -> None:
     command = ["gilk", "top", "--scope", "a.out:", "--sort", "calls", "-n", "2", "--", str(program)]
     told = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True).stderr
     last = told.split("in all: ")[1]
@@ -174,7 +174,9 @@ def test_text_for_people(gilk_on_path: Environment, program: Path) -> None:
     assert re.match(r"and \d+ functions more$", last.splitlines()[4])
 
 
-def test_a_terminal_has_one_table_in_place_and_the_whole_at_the_end(gilk_on_path: Environment, program: Path) -> None:
+def test_a_terminal_shows_one_table_updated_in_place_and_the_whole_at_the_end(
+    gilk_on_path: Environment, program: Path
+) -> None:
     ours, its = os.openpty()
     with running(program, "turns") as target:
         command = ["gilk", "top", "--scope", "a.out:", "--every", "50ms", "-p", str(target.pid)]
@@ -203,6 +205,6 @@ def test_a_terminal_has_one_table_in_place_and_the_whole_at_the_end(gilk_on_path
         (["--scope", ":", "--", "true"], "bad-scope", 2),
     ],
 )
-def test_what_cannot_be_asked(gilk_on_path: Environment, words: list[str], slug: str, status: int) -> None:
+def test_bad_options_of_top_are_refused(gilk_on_path: Environment, words: list[str], slug: str, status: int) -> None:
     done = subprocess.run(["gilk", "top", *words], env=gilk_on_path, capture_output=True, text=True)
     assert done.returncode == status and f"({slug})" in done.stderr, done.stderr

@@ -40,7 +40,7 @@ def test_a_launched_program_keeps_its_output_and_status(gilk_on_path: Environmen
     assert (trace.tally.trace.start_event, trace.tally.trace.stop_event) == ("call:alpha:2", "return:repeat")
 
 
-def test_json_has_what_is_promised(gilk_on_path: Environment, tmp_path: Path) -> None:
+def test_json_of_a_trace_has_the_documented_members(gilk_on_path: Environment, tmp_path: Path) -> None:
     done = run(gilk_on_path, tmp_path, "--json", "--scope", "paced:", "--", program(), stdin="a 2\n")
     report = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 0
@@ -51,7 +51,7 @@ def test_json_has_what_is_promised(gilk_on_path: Environment, tmp_path: Path) ->
     assert report["trace"]["start_event"] == "now"
 
 
-def test_what_is_skipped_is_not_there(gilk_on_path: Environment, tmp_path: Path) -> None:
+def test_skipped_functions_are_not_in_the_trace(gilk_on_path: Environment, tmp_path: Path) -> None:
     words = ("-q", "--scope", "paced:", "--skip", "*:leaf", "-o", "t.parquet", "--", program())
     done = run(gilk_on_path, tmp_path, *words, stdin="a 2\n")
     assert (done.returncode, done.stderr) == (0, "")
@@ -60,7 +60,7 @@ def test_what_is_skipped_is_not_there(gilk_on_path: Environment, tmp_path: Path)
     assert "leaf" not in names
 
 
-def test_what_is_called_too_often_is_left_out(gilk_on_path: Environment, tmp_path: Path) -> None:
+def test_functions_called_too_often_are_left_out(gilk_on_path: Environment, tmp_path: Path) -> None:
     done = run(gilk_on_path, tmp_path, "--json", "--scope", "paced:", "--", program(), stdin="a 6000000\n")
     report = json.loads(done.stdout.splitlines()[-1])
     assert "leaf" in {each["function"] for each in report["trace"]["omitted"]}
@@ -92,7 +92,7 @@ def test_a_scope_may_name_a_library_that_is_opened_later(gilk_on_path: Environme
         (("--start", "call:no_such_function", "--scope", "true:", "--", "true"), "no-such-function"),
     ],
 )
-def test_a_request_that_cannot_be_is_named(
+def test_bad_options_of_trace_are_refused(
     words: tuple[str, ...], slug: str, gilk_on_path: Environment, tmp_path: Path
 ) -> None:
     done = run(gilk_on_path, tmp_path, "--json", *words)
@@ -101,7 +101,7 @@ def test_a_request_that_cannot_be_is_named(
     assert not (tmp_path / "trace.parquet").exists()
 
 
-def test_functions_said_to_be_left_out_are_not_there(tmp_path: Path) -> None:
+def test_functions_reported_as_left_out_are_not_in_the_trace(tmp_path: Path) -> None:
     """The note is made neither about a function that an event waits for, nor about one left out after the end."""
     with Loop([build("dense", "O0")]) as loop:
         events = ("--start", "call:count:3", "--stop", "return:count:40")

@@ -24,7 +24,7 @@ os.read(os.pipe()[0], 1)
 
 
 @pytest.mark.stress
-def test_ctrl_c_ends_it_in_good_order(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_weaving_in_the_lab_with_exact_counts(gilk_on_path: dict[str, str], tmp_path: Path) -> None:
     """Calls that only one command makes are counted exactly, each in JSON; then everything is taken out."""
     path = tmp_path / "k.aspect"
     path.write_text(f'{GETSID} && return(r) && if (r > 0) then after {{ report("%ld of %d", r, pid()); }};')
@@ -64,7 +64,9 @@ def test_ctrl_c_ends_it_in_good_order(gilk_on_path: dict[str, str], tmp_path: Pa
         (BOTH, ["--on", "lab"], "remote-kernel-only"),
     ],
 )
-def test_what_cannot_be(gilk_on_path: dict[str, str], tmp_path: Path, text: str, words: list[str], slug: str) -> None:
+def test_impossible_weavings_are_refused_without_booting_a_machine(
+    gilk_on_path: dict[str, str], tmp_path: Path, text: str, words: list[str], slug: str
+) -> None:
     """No machine is booted for it."""
     path = tmp_path / "k.aspect"
     path.write_text(text)

@@ -19,14 +19,14 @@ from tests.behaviour.harness import ENVIRONMENT, run_gilk
 from tests.web.served import PATIENCE, served
 
 
-def test_as_root_it_reaches_only_what_is_named() -> None:
+def test_root_must_name_the_processes_that_the_window_may_reach() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     done = run_gilk("web")
     assert done.returncode == 2 and "(name-what-to-reach)" in done.stderr
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         done = run_gilk("web", "--user", "root", "--port", str(other.getsockname()[1]), "--audit", tmp_path / "a")
     assert done.returncode == 2 and "(port-taken)" in done.stderr
@@ -36,12 +36,12 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     ("options", "slug"),
     [(["--user", "nobody-at-all"], "no-such-user"), (["--audit", "/proc/none/a", "--pid", "1"], "cannot-write")],
 )
-def test_what_is_wrong_is_named(options: list[str], slug: str) -> None:
+def test_bad_options_of_the_window_are_refused(options: list[str], slug: str) -> None:
     done = run_gilk("web", *options)
     assert f"({slug})" in done.stderr and done.returncode != 0
 
 
-def test_without_its_libraries_it_says_how_to_get_them(tmp_path: Path) -> None:
+def test_the_error_without_web_libraries_says_how_to_install_them(tmp_path: Path) -> None:
     script = "import sys\nsys.modules['uvicorn'] = None\nfrom gilk.cli.main import main\nsys.exit(main(['web']))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}
@@ -49,14 +49,14 @@ def test_without_its_libraries_it_says_how_to_get_them(tmp_path: Path) -> None:
     assert done.returncode == 1 and "uvicorn (web-missing)\n  pip install 'gilk[web]'" in done.stderr
 
 
-def test_the_audit_file_is_nobody_elses(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_audit_file(tmp_path: Path) -> None:
     with served(tmp_path, "--pid", str(os.getpid())) as window:
         window.token()
         assert stat.S_IMODE(window.audit.stat().st_mode) == 0o600
         assert window.audited()[0]["uid"] == os.getuid()
 
 
-def test_a_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_connect_to_the_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     words = [sys.executable, "-m", "gilk", "web", "--json", "--socket", path, "--audit", tmp_path / "a"]
     words += ["--pid", str(os.getpid())]
@@ -74,7 +74,7 @@ def test_a_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0 and not path.exists()
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_ends_the_window_at_once(tmp_path: Path) -> None:
     with served(tmp_path, "--pid", str(os.getpid())) as window:
         window.token()
         window.process.send_signal(signal.SIGSTOP)

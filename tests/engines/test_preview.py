@@ -16,7 +16,7 @@ from tests.programs.build import build
 
 
 @pytest.mark.parametrize("texts", [["dispatch:blocks", "dispatch:blocks-post"], ["*:entry", "*:return"]])
-def test_a_session_makes_the_same(texts: list[str]) -> None:
+def test_a_session_has_the_outcomes_that_the_preview_predicts(texts: list[str]) -> None:
     with Loop([build("work")]) as loop:
         planned = preview(f"pid:{loop.pid}", [(parse(text), False) for text in texts])
         assert not differences(loop.pid)
@@ -27,7 +27,7 @@ def test_a_session_makes_the_same(texts: list[str]) -> None:
     assert {row.point: row.outcome.name for row in planned} == outcomes
 
 
-def test_symbols_are_those_of_the_linker() -> None:
+def test_symbols_are_those_of_nm() -> None:
     program = build("work")
     (image,) = images(str(program))
     listed = subprocess.run(["nm", "-S", "--defined-only", program], capture_output=True, text=True).stdout
@@ -46,7 +46,7 @@ def test_images_of_a_process_are_those_that_it_has_mapped() -> None:
         assert all(symbols(f"pid:{loop.pid}", each) for each in found)
 
 
-def test_a_line_is_refused() -> None:
+def test_a_preview_of_source_lines_is_refused() -> None:
     with pytest.raises(UsageError) as error:
         preview(str(build("work")), [(parse("work.c:20"), False)])
     assert error.value.slug == "no-preview-of-lines"

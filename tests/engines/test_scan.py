@@ -71,7 +71,7 @@ def test_every_block_has_a_pre_and_a_post_point(work: str) -> None:
         assert spliced(counts) + refused(counts) == survey.blocks > 100
 
 
-def test_rows_add_up_to_the_whole(work: str) -> None:
+def test_figures_of_functions_add_up_to_those_of_the_image(work: str) -> None:
     survey = scan(work)
     rows = list(survey.rows())
     assert len(rows) == survey.functions
@@ -91,13 +91,13 @@ def test_functions_are_those_of_readelf(work: str) -> None:
         assert (int(address, 16), int(size)) in found, name
 
 
-def test_the_second_scan_comes_from_the_cache_and_says_the_same(work: str) -> None:
+def test_the_second_scan_comes_from_the_cache_unchanged(work: str) -> None:
     first, second = scan(work), scan(work)
     assert (first.cached, second.cached) == (False, True)
     assert figures(first) == figures(second)
 
 
-def test_a_stripped_copy_is_scanned_for_itself(work: str, tmp_path: Path) -> None:
+def test_a_stripped_copy_is_scanned_separately(work: str, tmp_path: Path) -> None:
     """The copy has the same build id."""
     stripped = tmp_path / "work"
     subprocess.run(["strip", "-o", stripped, work], check=True)
@@ -107,7 +107,7 @@ def test_a_stripped_copy_is_scanned_for_itself(work: str, tmp_path: Path) -> Non
     assert "main" not in {row.name for row in bare.rows()}
 
 
-def test_a_damaged_cache_is_not_believed(work: str) -> None:
+def test_a_damaged_cache_entry_is_not_used(work: str) -> None:
     first = scan(work)
     part: dict[str, arrays.Array] = {"names": np.zeros(3, np.uint8), "about": np.zeros((2, 4), np.int64)}
     arrays.store_arrays(key_of(Path(work)).text, part)
@@ -117,14 +117,14 @@ def test_a_damaged_cache_is_not_believed(work: str) -> None:
     assert figures(scan(work)) == figures(first)
 
 
-def test_a_choice_of_functions_is_not_cached(work: str) -> None:
+def test_a_scan_of_some_functions_is_not_cached(work: str) -> None:
     scan(work)
     chosen = scan(work, "ma*n")
     assert [row.name for row in chosen.rows()] == ["main"]
     assert not chosen.cached
 
 
-def test_two_processes_find_what_one_finds(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_find_the_same_as_one(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_count, "_may_fork", lambda functions: False)
     alone = scan(work, "*[a-z]*")
     forked, fork = [], os.fork
@@ -141,7 +141,7 @@ def test_two_processes_find_what_one_finds(work: str, monkeypatch: pytest.Monkey
         os.kill(forked[0], 0)
 
 
-def test_a_child_that_is_killed_costs_time_only(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_helper_process_does_not_change_the_result(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_count, "_may_fork", lambda functions: False)
     alone = scan(work, "*[a-z]*")
     monkeypatch.setattr(survey_count, "_may_fork", lambda functions: True)
@@ -149,14 +149,14 @@ def test_a_child_that_is_killed_costs_time_only(work: str, monkeypatch: pytest.M
     assert figures(scan(work, "*[a-z]*")) == figures(alone)
 
 
-def test_the_collector_is_left_as_it_was(work: str) -> None:
+def test_the_garbage_collector_is_left_as_it_was(work: str) -> None:
     import gc
 
     scan(work)
     assert gc.isenabled()
 
 
-def test_progress_is_told(work: str) -> None:
+def test_progress_is_reported(work: str) -> None:
     told: list[tuple[str, int, int]] = []
     scan(work, progress=lambda *what: told.append(what))
     assert told[0][0] == "reading"
@@ -164,7 +164,7 @@ def test_progress_is_told(work: str) -> None:
     assert all(0 <= done < total for _, done, total in told)
 
 
-def test_a_process_is_scanned_where_it_lies(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_scanned_at_its_addresses(sleeper: subprocess.Popen[bytes]) -> None:
     survey = scan(f"pid:{sleeper.pid}")
     maps = Path(f"/proc/{sleeper.pid}/maps").read_text().splitlines()
     lowest = min(int(line.partition("-")[0], 16) for line in maps if line.endswith("/sleep"))
@@ -174,7 +174,7 @@ def test_a_process_is_scanned_where_it_lies(sleeper: subprocess.Popen[bytes]) ->
     assert "TracerPid:\t0\n" in Path(f"/proc/{sleeper.pid}/status").read_text()
 
 
-def test_other_images_of_a_process_go_by_their_files_names(sleeper: subprocess.Popen[bytes]) -> None:
+def test_other_images_of_a_process_are_named_by_their_files(sleeper: subprocess.Popen[bytes]) -> None:
     survey = scan(f"pid:{sleeper.pid}", "libc:malloc")
     assert survey.image.startswith("libc")
     assert [row.name for row in survey.rows()] == ["malloc"]
@@ -184,7 +184,7 @@ def test_other_images_of_a_process_go_by_their_files_names(sleeper: subprocess.P
     assert "libc" in error.value.hint
 
 
-def test_a_program_that_was_replaced_on_disk(tmp_path: Path) -> None:
+def test_a_program_that_was_replaced_on_disk_is_scanned_as_it_runs(tmp_path: Path) -> None:
     program = tmp_path / "sleep"
     program.write_bytes(Path("/usr/bin/sleep").read_bytes())
     program.chmod(0o755)
@@ -202,13 +202,13 @@ def test_a_program_that_was_replaced_on_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pid:", "pid:x", "pid:-1", "pid:٣"])
-def test_not_a_number_of_a_process(name: str) -> None:
+def test_a_pid_that_is_no_number_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as error:
         scan(name)
     assert slug(error) == "bad-target"
 
 
-def test_no_such_process_and_one_that_has_ended() -> None:
+def test_a_missing_process_and_a_zombie_are_refused() -> None:
     with pytest.raises(TargetError) as error:
         scan("pid:4194305")
     assert slug(error) == "no-such-process"
@@ -221,7 +221,7 @@ def test_no_such_process_and_one_that_has_ended() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root may become somebody else")
-def test_no_permission_to_look_into_a_process(sleeper: subprocess.Popen[bytes]) -> None:
+def test_scanning_a_process_without_permission_is_refused(sleeper: subprocess.Popen[bytes]) -> None:
     with pytest.raises(TargetError) as error:
         os.seteuid(65534)
         try:
@@ -235,7 +235,9 @@ def test_no_permission_to_look_into_a_process(sleeper: subprocess.Popen[bytes]) 
     ("place", "value", "expected"),
     [(4, 1, "elf-class"), (18, 183, "elf-machine"), (16, 1, "elf-type"), (0, 0, "not-elf")],
 )
-def test_files_that_are_for_something_else(place: int, value: int, expected: str, work: str, tmp_path: Path) -> None:
+def test_files_for_another_machine_or_purpose_are_refused(
+    place: int, value: int, expected: str, work: str, tmp_path: Path
+) -> None:
     content = bytearray(Path(work).read_bytes())
     content[place] = value
     (tmp_path / "other").write_bytes(content)
@@ -245,14 +247,14 @@ def test_files_that_are_for_something_else(place: int, value: int, expected: str
         assert slug(error) == expected
 
 
-def test_a_truncated_file(work: str, tmp_path: Path) -> None:
+def test_a_truncated_file_is_refused(work: str, tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(Path(work).read_bytes()[:5000])
     with pytest.raises(ImageError) as error:
         scan(str(tmp_path / "short"))
     assert slug(error) == "elf-truncated"
 
 
-def test_a_program_by_its_name_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_program_name_without_a_path_suggests_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ImageError) as error:
         scan("sleep")
@@ -260,7 +262,7 @@ def test_a_program_by_its_name_only(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert error.value.hint == f"did you mean {subprocess.check_output(['which', 'sleep'], text=True).strip()}?"
 
 
-def test_an_unknown_function_has_near_names(work: str) -> None:
+def test_an_unknown_function_suggests_similar_names(work: str) -> None:
     for attempt in (lambda: scan(work, "mian"), lambda: cfg(work, "mian")):
         with pytest.raises(UsageError) as error:
             attempt()
@@ -299,7 +301,7 @@ def test_a_graphs_edges_follow_its_jumps(work: str) -> None:
         assert node.start <= node.post_address <= node.end
 
 
-def test_a_graph_says_of_points_what_a_scan_says(work: str) -> None:
+def test_points_of_a_graph_agree_with_a_scan(work: str) -> None:
     (row,) = scan(work, "main").rows()
     graph = cfg(work, "main")
     for side, counts in (("pre", row.pre), ("post", row.post)):
@@ -307,7 +309,7 @@ def test_a_graph_says_of_points_what_a_scan_says(work: str) -> None:
         assert {name: names.count(name) for name in names} == counts
 
 
-def test_several_functions_of_one_name_are_told_apart_by_address(tmp_path: Path) -> None:
+def test_functions_that_share_a_name_are_named_by_address(tmp_path: Path) -> None:
     for name in ("one", "two"):
         same = "__attribute__((noinline)) static int same(int x) { return x * 7; }"
         (tmp_path / f"{name}.c").write_text(f"{same}\nint {name}(int x) {{ return same(x); }}\n")
@@ -323,7 +325,7 @@ def test_several_functions_of_one_name_are_told_apart_by_address(tmp_path: Path)
     assert [f"{cfg(program, address).start:#x}" for address in addresses] == addresses
 
 
-def test_addresses_outside_of_functions(work: str) -> None:
+def test_addresses_outside_of_functions_are_refused(work: str) -> None:
     for text in ("0x10", "0xnothing"):
         with pytest.raises(UsageError) as error:
             cfg(work, text)

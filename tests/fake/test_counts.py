@@ -24,7 +24,7 @@ DISTANCES = [pytest.param(307, id="some"), pytest.param(1, id="all", marks=pytes
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("points", [("*:entry",), ("*:return",), ("*:blocks",), EVERYTHING], ids="+".join)
-def test_a_whole_run(variant: str, points: tuple[str, ...]) -> None:
+def test_counts_of_a_whole_run_are_those_of_the_emulator(variant: str, points: tuple[str, ...]) -> None:
     one, (result, executed, variables) = program(variant), alone(variant)
     process = FakeProcess(one)
     with session(process) as of:
@@ -39,7 +39,7 @@ def test_a_whole_run(variant: str, points: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("instrument", ["count", "stamp", "args", "regs", "time"])
-def test_the_code_is_what_it_was(instrument: str) -> None:
+def test_the_code_is_restored_after_a_session(instrument: str) -> None:
     one = program()
     before, result = code(one), alone()[0]
     process = FakeProcess(one)
@@ -56,7 +56,7 @@ def test_the_code_is_what_it_was(instrument: str) -> None:
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_what_is_put_in_at_any_moment_counts_what_comes_after(distance: int) -> None:
+def test_probes_inserted_at_any_moment_count_every_later_hit(distance: int) -> None:
     """The thread may stand in displaced bytes: then it goes on in the patch, and is counted or not as it should be."""
     result, executed, variables = alone()
     total = sum(executed.values())
@@ -76,7 +76,7 @@ def test_what_is_put_in_at_any_moment_counts_what_comes_after(distance: int) -> 
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_what_is_taken_out_at_any_moment_has_counted_what_came_before(distance: int) -> None:
+def test_probes_removed_at_any_moment_have_counted_every_earlier_hit(distance: int) -> None:
     """The thread may stand anywhere in a patch or in the runtime: it goes on at the corresponding place in the
     program."""
     result, executed, variables = alone()
@@ -103,7 +103,7 @@ def test_what_is_taken_out_at_any_moment_has_counted_what_came_before(distance: 
         moment += distance
 
 
-def test_what_stays_counts_all_while_others_come_and_go() -> None:
+def test_a_probe_counts_every_hit_while_others_come_and_go() -> None:
     """A function is planned anew whenever one of its probes comes or goes; a thread in the old patch goes on in the
     new one, at a place where as many of its instruments have run."""
     result, executed, _ = alone()

@@ -40,7 +40,7 @@ def keyed(of: Engine, number: int = 1) -> dict[bytes, int]:
     }
 
 
-def test_counts_and_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_and_sums_are_those_of_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program()
     arguments = one.watch("leaf", "rdi")
     of, _ = traced(one, "pid$target:a.out::entry { @[probefunc] = count(); @s[probefunc] = sum(arg0); }", monkeypatch)
@@ -51,14 +51,14 @@ def test_counts_and_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     assert data(one) == alone()[2]
 
 
-def test_records_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_come_in_the_order_of_execution(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program()
     arguments = one.watch("leaf", "rdi")
     _, found = traced(one, "pid$target:a.out:leaf:entry { trace(arg0); }", monkeypatch)
     assert values(found) == arguments
 
 
-def test_what_a_thread_remembers_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_local_variables_are_separate_for_each_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads are interleaved: each return finds the argument of its own thread's entry."""
     one = program()
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_what_a_thread_remembers_is_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(workers) == 3 and workers[0] == workers[1] == workers[2]
 
 
-def test_exit_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_ends_the_session_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program()
     arguments = one.watch("leaf", "rdi")
     text = "pid$target:a.out:leaf:entry { trace(arg0); } pid$target:a.out:recursive:entry { exit(3); }"
@@ -89,14 +89,14 @@ def test_exit_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values(before) == arguments[: len(before)]
 
 
-def test_a_load_that_faults_is_told_and_the_program_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_faulting_load_is_reported_and_the_program_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program()
     _, found = traced(one, "pid$target:a.out:work:entry { trace(*(int *)8); }", monkeypatch)
     assert [each.address for each in found if isinstance(each, Faulted)] == [8] * alone()[1][one.at("work")]
     assert one.ended[one.pid].result == alone()[0]
 
 
-def test_memory_of_the_program_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clauses_read_memory_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clause reads a variable of the program, with the value that it has at that moment."""
     one = program()
     text = f"pid$target:a.out:work:entry {{ trace(*(unsigned long *){one.at('total')}); }}"
@@ -108,7 +108,7 @@ def test_memory_of_the_program_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert totals[-1] > totals[1] > 0
 
 
-def test_it_is_taken_out_amid_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clauses_are_removed_while_the_program_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program()
     before = code(one)
     of = tracing(FakeProcess(one), "pid$target:a.out::entry { @ = count(); }", monkeypatch)
@@ -120,7 +120,7 @@ def test_it_is_taken_out_amid_the_program(monkeypatch: pytest.MonkeyPatch) -> No
     assert one.finish() == alone()[0]
 
 
-def test_semaphores_say_that_somebody_listens() -> None:
+def test_usdt_semaphores_count_the_listeners() -> None:
     """The semaphore counts the listeners, until the last one ends."""
     one = program()
     process = FakeProcess(one)

@@ -85,14 +85,14 @@ def steps(use: Use) -> list[str]:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_it_takes_the_same_steps_each_time(use: Use) -> None:
+def test_a_session_takes_the_same_steps_in_each_run(use: Use) -> None:
     """Otherwise the number of a step would mean another step in the next run."""
     assert steps(use) == steps(use)
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOMEM], ids=["EPERM", "ENOMEM"])
 @pytest.mark.parametrize(("use", "every"), RUNS)
-def test_a_step_that_fails(use: Use, every: int, number: int) -> None:
+def test_a_step_that_fails_leaves_the_program_as_it_was(use: Use, every: int, number: int) -> None:
     result, _, variables = alone()
     for at, name in list(enumerate(steps(use)))[::every]:
         process, where = started(), f"{at}: {name}"
@@ -110,7 +110,7 @@ def test_a_step_that_fails(use: Use, every: int, number: int) -> None:
 
 
 @pytest.mark.parametrize(("use", "every"), RUNS)
-def test_a_program_that_is_killed_at_a_step(use: Use, every: int) -> None:
+def test_a_program_killed_at_any_step_gives_an_error_of_gilk(use: Use, every: int) -> None:
     """The user gets an error of gilk's, whatever was being done."""
     for at, name in list(enumerate(steps(use)))[::every]:
         process, where = started(), f"{at}: {name}"

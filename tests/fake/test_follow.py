@@ -47,7 +47,7 @@ def addresses(of: Follower, one: Program) -> list[int]:
 
 @pytest.mark.parametrize("expected", [False, True], ids=["at once", "expected"])
 @pytest.mark.parametrize("moment", [0, 101, 307, 499])
-def test_every_call_from_then_on_is_recorded(moment: int, expected: bool, exchanged: bool) -> None:
+def test_every_call_after_following_begins_is_recorded(moment: int, expected: bool, exchanged: bool) -> None:
     result, executed, variables = alone("pie")
     one = program("pie")
     before = code(one)
@@ -72,7 +72,7 @@ def test_every_call_from_then_on_is_recorded(moment: int, expected: bool, exchan
         assert found == {at: executed[at] - came[at] for at in addresses(of, one) if executed[at] > came[at]}
 
 
-def test_it_is_left_again_and_again(exchanged: bool) -> None:
+def test_following_begins_and_ends_again_and_again(exchanged: bool) -> None:
     """The code is restored each time. Calls are recorded if and only if somebody follows."""
     result, executed, _ = alone()
     one = program()
@@ -97,7 +97,7 @@ def test_it_is_left_again_and_again(exchanged: bool) -> None:
     assert sum(found.values()) > 0.7 * sum(executed[at] for at in addresses(of, one))
 
 
-def test_it_ends_as_if_nobody_had_been_there(exchanged: bool) -> None:
+def test_after_following_the_program_ends_as_undisturbed(exchanged: bool) -> None:
     one = program()
     before, process = code(one), FakeProcess(one)
     with ready(process) as of:
@@ -110,9 +110,7 @@ def test_it_ends_as_if_nobody_had_been_there(exchanged: bool) -> None:
 
 
 @pytest.mark.parametrize("executed_first", [False, True], ids=["copies wait", "copies are executed"])
-def test_a_probe_beside_what_is_followed_is_there_whichever_code_is_executed(
-    executed_first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_counts_in_original_code_and_in_copies(executed_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe comes after code was copied, replaces what the copies have at its place, and goes while they are in
     use."""
     monkeypatch.setattr(copies, "_WORTH", 1)
@@ -139,9 +137,7 @@ def test_a_probe_beside_what_is_followed_is_there_whichever_code_is_executed(
 
 
 @pytest.mark.parametrize("followed", [False, True], ids=["left", "followed"])
-def test_code_is_what_it_was_without_a_probe_that_was_put_beside(
-    followed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removing_a_probe_restores_original_code_and_copies(followed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "_WORTH", 1)
     one = program()
     before, process = code(one), FakeProcess(one)
@@ -159,7 +155,7 @@ def test_code_is_what_it_was_without_a_probe_that_was_put_beside(
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_an_exchange_that_the_kernel_refuses_is_written_instead(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_written_when_the_kernel_refuses_to_exchange_it(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds for each of the exchange's system calls."""
     monkeypatch.setattr(copies, "_WORTH", 1)
     one = program()

@@ -40,7 +40,7 @@ class Late(FakeProcess):
         return found
 
 
-def test_memory_that_is_taken_meanwhile_is_planned_around() -> None:
+def test_points_are_planned_again_when_memory_was_taken() -> None:
     one = program("pie")
     process = Late(one, 3)
     with session(process) as of:
@@ -63,7 +63,7 @@ def test_memory_that_is_taken_every_time_is_refused() -> None:
     assert not ours(one)
 
 
-def test_no_room_within_reach() -> None:
+def test_no_free_memory_within_reach_is_refused() -> None:
     one = program("pie")
     before, process = code(one), FakeProcess(one)
     (main,) = process.loaded()
@@ -75,7 +75,7 @@ def test_no_room_within_reach() -> None:
     assert (code(one), ours(one)) == (before, [])
 
 
-def test_a_gs_base_of_its_own() -> None:
+def test_a_program_that_uses_its_gs_base_is_refused() -> None:
     one = program()
     task = one.spawn("worker", 1)
     task.registers.gs_base = task.registers.fs_base
@@ -85,7 +85,7 @@ def test_a_gs_base_of_its_own() -> None:
     assert ours(one) == []
 
 
-def test_a_second_session() -> None:
+def test_a_second_session_is_refused() -> None:
     """The second session is refused, and the first goes on."""
     one = program()
     process = FakeProcess(one)
@@ -100,7 +100,7 @@ def test_a_second_session() -> None:
 
 
 @pytest.mark.parametrize("name", ["leaf", "loop", "work"])
-def test_code_that_somebody_else_has_changed(name: str) -> None:
+def test_code_that_another_tool_has_changed_is_refused(name: str) -> None:
     """The displaced bytes have a breakpoint of somebody else, for example: nothing is changed, there or elsewhere."""
     one = program()
     one.space.write(one.at(name), b"\xcc")
@@ -117,7 +117,7 @@ def test_code_that_somebody_else_has_changed(name: str) -> None:
 
 
 @pytest.mark.parametrize("point", ["no_such:entry", "libz*:deflate:entry", "leaf:+1"])
-def test_a_point_that_there_is_not(point: str) -> None:
+def test_an_unknown_point_is_refused(point: str) -> None:
     one = program()
     before, process = code(one), FakeProcess(one)
     with session(process) as of:
@@ -126,7 +126,7 @@ def test_a_point_that_there_is_not(point: str) -> None:
         assert code(one) == before
 
 
-def test_a_program_that_has_ended() -> None:
+def test_inserting_into_an_ended_program_is_refused() -> None:
     one = program()
     process = FakeProcess(one)
     with session(process) as of:

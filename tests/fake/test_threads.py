@@ -22,7 +22,7 @@ def crowd() -> Program:
     return one
 
 
-def test_each_is_counted() -> None:
+def test_calls_of_every_thread_are_counted() -> None:
     alone = crowd()
     alone.count()
     alone.finish()
@@ -38,7 +38,7 @@ def test_each_is_counted() -> None:
 
 
 @pytest.mark.parametrize("turn", [1, 2, 5, 13, 89])
-def test_all_are_where_they_should_be_after_changes_between_their_turns(turn: int) -> None:
+def test_threads_go_on_correctly_after_changes_between_their_turns(turn: int) -> None:
     """Each thread stands at another place when code changes."""
     alone = crowd()
     alone.count()
@@ -63,7 +63,7 @@ def test_all_are_where_they_should_be_after_changes_between_their_turns(turn: in
     assert len(one.ended) == _THREADS + 1
 
 
-def test_what_a_thread_has_recorded_is_there_when_it_has_ended() -> None:
+def test_records_of_an_ended_thread_are_kept() -> None:
     one = crowd()
     process = FakeProcess(one)
     arguments = one.watch("leaf", "rdi")
@@ -85,7 +85,7 @@ def inside(process: FakeProcess) -> int:
     return first.tid
 
 
-def test_a_thread_that_does_not_leave_an_instrument_makes_it_busy() -> None:
+def test_a_thread_that_stays_in_an_instrument_makes_removal_fail_as_busy() -> None:
     """The error lasts as long as the thread gets no processor; the active probes stay active."""
     one = crowd()
     process = FakeProcess(one)
@@ -104,7 +104,7 @@ def test_a_thread_that_does_not_leave_an_instrument_makes_it_busy() -> None:
     one.finish()
 
 
-def test_what_a_thread_is_inside_of_stays_for_it() -> None:
+def test_code_that_a_thread_is_inside_of_stays_until_it_leaves() -> None:
     """All probes are removed, and the thread still finds the code that it needs to come back."""
     one = crowd()
     before = code(one)
@@ -120,7 +120,7 @@ def test_what_a_thread_is_inside_of_stays_for_it() -> None:
     one.finish()
 
 
-def test_a_child_is_left_as_it_would_be() -> None:
+def test_a_forked_child_is_restored_and_computes_the_same() -> None:
     """The child has its parent's probes when it begins, and its hits are counted too."""
     results = []
     for probed in (False, True):

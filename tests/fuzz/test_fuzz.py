@@ -28,20 +28,20 @@ def right(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SOME)
-def test_some_rounds(seed: int) -> None:
+def test_some_rounds_of_random_commands_hold(seed: int) -> None:
     right(seed)
 
 
 @pytest.mark.stress
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(4))
-def test_many_rounds(part: int) -> None:
+def test_many_rounds_of_random_commands_hold(part: int) -> None:
     first = 1_000_000 + part * ROUNDS
     for seed in range(first, first + ROUNDS // 4):
         right(seed)
 
 
-def test_a_seed_says_it_all() -> None:
+def test_a_seed_determines_the_commands() -> None:
     for seed in (1, 2, 3):
         chances = random.Random(seed), random.Random(seed)
         subjects = [launched(chance) for chance in chances]
@@ -60,5 +60,5 @@ def test_a_seed_says_it_all() -> None:
         (Ended(1, b"", "Traceback (most recent call last):\n"), 1),
     ],
 )
-def test_the_judge_knows_a_fault(ended: Ended, wrong: int) -> None:
+def test_the_checks_detect_a_planted_fault(ended: Ended, wrong: int) -> None:
     assert len(faults(Asked("run", ("run",)), ended)) == wrong

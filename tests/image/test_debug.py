@@ -118,7 +118,7 @@ def test_a_broken_gnu_debugdata_is_left_out(content: bytes, program: Path, tmp_p
     assert load(bare).spans
 
 
-def test_a_link_that_is_a_fifo_does_not_block(program: Path, tmp_path: Path) -> None:
+def test_a_fifo_in_place_of_a_debug_file_does_not_block(program: Path, tmp_path: Path) -> None:
     bare, apart = split(program, tmp_path)
     link(bare, apart)
     apart.unlink()

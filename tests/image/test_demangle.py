@@ -39,47 +39,47 @@ def usual() -> Iterator[None]:
     demangle.show_mangled(False)
 
 
-def test_each_name_of_a_library_is_what_cxxfilt_says(mangled: list[str]) -> None:
+def test_each_name_of_a_library_is_demangled_as_cxxfilt_does(mangled: list[str]) -> None:
     assert len(mangled) > 4000
     told = [subprocess.run(["c++filt", "-i", *mangled[n : n + 500]], capture_output=True, text=True, check=True).stdout
             for n in range(0, len(mangled), 500)]  # fmt: skip
     assert demangle.demangled(mangled) == "".join(told).splitlines()
 
 
-def test_names_without_parameters_are_what_cxxfilt_says(mangled: list[str]) -> None:
+def test_names_without_parameters_are_demangled_as_cxxfilt_does(mangled: list[str]) -> None:
     some = mangled[:500]
     told = subprocess.run(["c++filt", "-i", "-p", *some], capture_output=True, text=True, check=True).stdout
     assert demangle.without_parameters(some) == told.splitlines()
 
 
 @pytest.mark.parametrize("name", RUST)
-def test_names_of_rust(name: str) -> None:
+def test_names_of_rust_are_demangled(name: str) -> None:
     assert demangle.readable(name) == RUST[name]
 
 
-def test_what_is_not_mangled_stays_as_it_is() -> None:
+def test_names_that_are_not_mangled_stay_unchanged() -> None:
     for name in ("main", "_Z", "_Zzz", "__Z1fv", "sub_4010", "_R", "", "_Z1fv\n_Z1gv", "_Z1f v", "µ_Z1fv"):
         assert demangle.readable(name) == name
 
 
-def test_names_in_a_text() -> None:
+def test_names_within_a_text_are_demangled() -> None:
     assert demangle.readable_in("a.so:_ZN2ns1fEi.cold:@3:pre, x_Z1fv") == "a.so:ns::f(int) [clone .cold]:@3:pre, x_Z1fv"
     assert demangle.readable_names(["_Z1fv of a", "_Z1gi+0x10", "main", "_Zno"]) == {"_Z1fv": "f()", "_Z1gi": "g(int)"}
 
 
-def test_the_linkers_names_on_request() -> None:
+def test_linker_names_are_kept_on_request() -> None:
     demangle.show_mangled(True)
     assert demangle.readable("_Z1fv") == "_Z1fv" and demangle.readable_in("_Z1fv:entry") == "_Z1fv:entry"
     assert demangle.readable_names(["_Z1fv"]) == {"_Z1fv": "f()"}
 
 
-def test_a_name_that_means_a_gigabyte_stays_as_it_is_and_spoils_no_other() -> None:
+def test_a_name_whose_demangling_is_a_gigabyte_stays_mangled_and_others_do_not() -> None:
     names = demangle._Names("-i")
     assert names.of(["_Z1av", BOMB, "_Z1bv"]) == ["a()", BOMB, "b()"]
     assert names.of(["_Z1cv"]) == ["c()"]
 
 
-def test_many_such_names_are_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_many_names_of_huge_demangling_are_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The author of such names gains only some seconds."""
     started = tmp_path / "started"
     slow = tmp_path / "c++filt"
@@ -92,13 +92,13 @@ def test_many_such_names_are_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert len(started.read_text().splitlines()) == demangle._MOST_FAILURES
 
 
-def test_without_the_program_names_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_cxxfilt_names_stay_mangled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not demangle.available()
     assert demangle._Names("-i").of(["_Z1fv"]) == ["_Z1fv"]
 
 
-def test_a_child_has_one_of_its_own() -> None:
+def test_a_forked_child_starts_its_own_cxxfilt() -> None:
     """Two processes that share one c++filt would get answers to each other's questions."""
     names = demangle._Names("-i")
     assert names.of(["_Z1av"]) == ["a()"]

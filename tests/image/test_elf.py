@@ -37,7 +37,7 @@ def test_segments_sections_and_dynamic_entries_are_readelfs(system_file: Path, o
     ("flags", "independent", "static"),
     [((), True, False), (("-no-pie",), False, False), (("-static",), False, True), (("-static-pie",), True, True)],
 )
-def test_what_kind_of_program(
+def test_static_and_position_independent_programs_are_recognised(
     flags: tuple[str, ...], independent: bool, static: bool, build: Callable[..., Path], sources: dict[str, str]
 ) -> None:
     image = load(build(sources["small"], *flags))
@@ -72,7 +72,7 @@ def test_reading_is_quick(path: str, limit: float) -> None:
 
 
 @pytest.mark.parametrize("path", ["/lib/x86_64-linux-gnu/libc.so.6", "/bin/bash"])
-def test_one_exported_name_without_the_rest(path: str) -> None:
+def test_exported_names_are_found_without_reading_all_symbols(path: str) -> None:
     """Every name of the whole image is found, also names that are tails of others, and no other name."""
     whole, file = load(Path(path)), File(Path(path))
     exported = {symbol.name for symbol in whole.symbols if symbol.exported}
@@ -86,7 +86,7 @@ def test_one_exported_name_without_the_rest(path: str) -> None:
 
 
 @pytest.mark.parametrize(("program", "expected"), [("green", True), ("ucontext", True), ("work", False)])
-def test_which_names_a_file_mentions(program: str, expected: bool) -> None:
+def test_a_file_says_which_names_it_mentions(program: str, expected: bool) -> None:
     file = File(build(program))
     try:
         assert file.mentions(["swapcontext", "setcontext"]) is expected

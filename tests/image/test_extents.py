@@ -15,7 +15,7 @@ def members(pairs: object) -> set[int]:
     return {address for start, end in pairs for address in range(start, end)}  # type: ignore[attr-defined]
 
 
-def test_holes_are_cut_out() -> None:
+def test_holes_are_cut_out_of_extents() -> None:
     extents = Extents(((0, 10), (20, 30), (40, 50)))
     assert extents.without([(0, 4), (5, 6), (22, 30), (35, 36), (45, 60)]).pairs == (
         (4, 5),
@@ -26,7 +26,7 @@ def test_holes_are_cut_out() -> None:
 
 
 @given(PAIRS)
-def test_disjoint_keeps_the_first_of_two_that_overlap(pairs: list[tuple[int, int]]) -> None:
+def test_disjoint_keeps_the_first_of_two_overlapping_ranges(pairs: list[tuple[int, int]]) -> None:
     found = disjoint(pairs)
     assert found == sorted(found)
     assert set(found) <= set(pairs)

@@ -91,14 +91,16 @@ relaxed = settings(suppress_health_check=list(HealthCheck))
 
 @settings(relaxed, max_examples=500)
 @given(changes(6))
-def test_spoilt_tables(program: bytes, tables: list[tuple[int, int]], changes: list[tuple[int, int, int, int]]) -> None:
+def test_damaged_tables_give_a_named_error_or_an_image(
+    program: bytes, tables: list[tuple[int, int]], changes: list[tuple[int, int, int, int]]
+) -> None:
     refusal(spoil(program, tables, changes))
 
 
 @pytest.mark.stress
 @settings(relaxed, max_examples=30_000)
 @given(changes(12))
-def test_spoilt_tables_many(
+def test_many_damaged_tables_give_a_named_error_or_an_image(
     program: bytes, tables: list[tuple[int, int]], changes: list[tuple[int, int, int, int]]
 ) -> None:
     refusal(spoil(program, tables, changes))
@@ -109,7 +111,7 @@ def test_spoilt_tables_many(
 @example(0)
 @example(4)
 @example(63)
-def test_truncated_anywhere(program: bytes, size: int) -> None:
+def test_a_file_truncated_anywhere_gives_a_named_error(program: bytes, size: int) -> None:
     data = program[:size]
     slug = refusal(data)
     assert slug == ("not-elf" if size < 4 else slug)
@@ -119,7 +121,7 @@ def test_truncated_anywhere(program: bytes, size: int) -> None:
 
 @settings(relaxed, max_examples=100)
 @given(st.binary(max_size=4096))
-def test_anything_after_the_magic(program: bytes, data: bytes) -> None:
+def test_random_bytes_after_the_magic_give_a_named_error(program: bytes, data: bytes) -> None:
     refusal(data)
     refusal(program[:20] + data)
 
@@ -165,7 +167,7 @@ def test_files_that_are_no_programs(tmp_path: Path) -> None:
     assert slug(Path("a\0b")) == "no-such-file"
 
 
-def test_a_file_one_may_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").touch(0)
     if os.geteuid() == 0:  # root may read anything, so the refusal is feigned
 
@@ -207,7 +209,7 @@ def test_segments_that_overlap_or_wrap_are_refused() -> None:
     assert refusal(headers((1, 5, 0, 0, 65, 64))) == "elf-malformed"
 
 
-def test_a_bss_of_all_memory_costs_none() -> None:
+def test_a_huge_bss_takes_no_memory() -> None:
     image = load_bytes(headers((1, 6, 0, 0x1000, 64, (1 << 64) - 0x1000)), Path("big"))
     assert len(image.read(0x1000, 1 << 40)) == 64
 
@@ -218,13 +220,13 @@ def test_many_notes_cost_no_more_than_the_file() -> None:
     assert refusal(headers((1, 5, 0, 0, 64, 64), *notes, body=body)) == ""
 
 
-def test_symbols_that_all_name_one_long_string() -> None:
+def test_symbols_that_share_one_long_name_take_little_memory() -> None:
     rows = struct.pack("<IBBHQQ", 0, 2, 0, 1, 0x1000, 8) * 10_000
     table = symbols.SymbolTable(symbols._rows(rows), b"x" * (1 << 20), "symtab")
     assert sum(len(symbol.name) for symbol in symbols.symbols(table)) < 1 << 25
 
 
-def test_fdes_that_all_claim_one_long_lsda(tmp_path: Path) -> None:
+def test_fdes_that_share_one_long_lsda_take_little_time(tmp_path: Path) -> None:
     """20 000 FDEs that share a table of 200 000 call sites would have 4 000 000 000 of them."""
     source = """
         .text

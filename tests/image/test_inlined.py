@@ -84,7 +84,7 @@ def test_each_inlined_copy_is_found(built: Path) -> None:
     assert not copies(entries(built), "main").found
 
 
-def test_the_addresses_are_in_the_functions_that_they_are_said_to_be_in(built: Path) -> None:
+def test_addresses_of_copies_lie_in_the_functions_that_contain_them(built: Path) -> None:
     lines = subprocess.run(["nm", "-S", built], capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^(\w+) (\w+) \w (\w+)$", lines, re.MULTILINE)
     extents = {name: (int(at, 16), int(size, 16)) for at, size, name in rows}
@@ -108,7 +108,7 @@ def inlined_told_by_addr2line(program: Path, addresses: list[int]) -> dict[str, 
 
 
 @pytest.mark.parametrize("compiler", ["gcc -gdwarf-5", "gcc -gdwarf-4", "clang -gdwarf-5", "clang -gdwarf-4"])
-def test_the_pieces_of_copies_are_those_of_addr2line(compiler: str, tmp_path: Path) -> None:
+def test_pieces_of_copies_are_those_of_addr2line(compiler: str, tmp_path: Path) -> None:
     if shutil.which(compiler.split()[0]) is None:
         pytest.skip(f"there is no {compiler}")
     for name, text in (("first.c", FIRST), ("second.c", SECOND), ("both.h", HEADER)):
@@ -125,7 +125,7 @@ def test_the_pieces_of_copies_are_those_of_addr2line(compiler: str, tmp_path: Pa
         assert {at for at in addresses if any(low <= at < high for low, high in pieces)} == there, name
 
 
-def test_elf_malformed_a_file_that_lies_ends_in_an_error_or_an_answer(built: Path) -> None:
+def test_damaged_debug_information_gives_an_answer_or_elf_malformed(built: Path) -> None:
     good = entries(built).sections
     draw = random.Random(7)
     refused = 0
@@ -156,7 +156,7 @@ DATA1, DATA8, STRX = 0x0B, 0x07, 0x1A
 HIGHEST = b"\xff" * 9 + b"\x7f"  # 70 bits, as LEB128 has them
 
 
-def test_numbers_beyond_all_memory() -> None:
+def test_numbers_beyond_the_address_space_do_no_harm() -> None:
     """They are no offsets into anything. Python has an error of its own for each size of them."""
     assert len(copies(Entries(lying(LINE, DATA1, b"\7")), "gone").found) == 0, "it has no code"
     (found,) = copies(Entries(lying(RANGES, DATA8, bytes(8))), "gone").found
@@ -167,7 +167,7 @@ def test_numbers_beyond_all_memory() -> None:
         copies(Entries(lying(NAME, STRX, HIGHEST)), "gone")
 
 
-def test_an_entry_with_attributes_without_end() -> None:
+def test_an_entry_with_endless_attributes_is_refused() -> None:
     """They may take no bytes, and each entry has them anew."""
     assert copies(Entries(lying(LINE, DATA1, b"\7", 90)), "gone").complete
     with pytest.raises(ImageError):

@@ -62,16 +62,16 @@ def compare(program: Path, most: int = 5000) -> None:
 
 
 @pytest.mark.parametrize("flags", FLAGS)
-def test_each_address_is_of_the_line_that_addr2line_says(tmp_path: Path, flags: str) -> None:
+def test_each_address_has_the_line_that_addr2line_says(tmp_path: Path, flags: str) -> None:
     compare(compiled(tmp_path, "g++", flags))
 
 
 @pytest.mark.parametrize("flags", ["-O2", "-O2 -gdwarf-4"])
-def test_programs_of_clang(tmp_path: Path, flags: str) -> None:
+def test_lines_of_clang_programs_are_those_of_addr2line(tmp_path: Path, flags: str) -> None:
     compare(compiled(tmp_path, "clang", flags, HERE / "work.c"))
 
 
-def test_programs_of_go() -> None:
+def test_lines_of_go_programs_are_those_of_addr2line() -> None:
     compare(build_go("steady"))
 
 
@@ -84,7 +84,7 @@ def told_by_objdump(program: Path) -> list[tuple[int, str, int, bool]]:
 
 
 @pytest.mark.parametrize("flags", ["-O0", "-O1", "-O2 -gdwarf-4"])
-def test_rows_are_those_that_objdump_decodes(tmp_path: Path, flags: str) -> None:
+def test_line_table_rows_are_those_that_objdump_decodes(tmp_path: Path, flags: str) -> None:
     program = compiled(tmp_path, "g++", flags)
     table, rows = SourceLines(read(program)), told_by_objdump(program)
     last = {at: (file, line) for at, file, line, _ in rows}
@@ -95,7 +95,7 @@ def test_rows_are_those_that_objdump_decodes(tmp_path: Path, flags: str) -> None
         assert found is not None and (Path(found.file).name, found.line) == expected, hex(at)
 
 
-def test_places_are_statements_of_the_line_its_first_among_them(tmp_path: Path) -> None:
+def test_points_of_a_line_are_its_statements(tmp_path: Path) -> None:
     program = compiled(tmp_path, "g++", "-O1")
     table, rows = SourceLines(read(program)), told_by_objdump(program)
     lines = table.lines("names.cpp")
@@ -110,18 +110,18 @@ def test_places_are_statements_of_the_line_its_first_among_them(tmp_path: Path) 
         assert min(kept) in ours
 
 
-def test_a_file_is_meant_by_its_end() -> None:
+def test_a_source_file_is_named_by_the_end_of_its_path() -> None:
     assert is_meant("a.c", "/x/a.c") and is_meant("x/a.c", "/x/a.c") and is_meant("/x/a.c", "/x/a.c")
     assert not is_meant("a.c", "/x/ba.c") and not is_meant("/a.c", "/x/a.c")
 
 
-def test_a_program_without_lines(tmp_path: Path) -> None:
+def test_a_program_without_line_information_has_none(tmp_path: Path) -> None:
     program = compiled(tmp_path, "g++", "-g0")
     found = sections.read(program)
     assert found is None or not found.lines
 
 
-def test_files_that_lie(tmp_path: Path) -> None:
+def test_damaged_line_information_does_no_harm(tmp_path: Path) -> None:
     """For any change of the bytes, reading ends, and gives lines or none."""
     whole = read(compiled(tmp_path, "g++", "-O1"))
     addresses = [span.start for span in load(tmp_path / "program").spans]
@@ -137,7 +137,7 @@ def test_files_that_lie(tmp_path: Path) -> None:
         table.places("names.cpp", 30)
 
 
-def test_a_unit_without_a_row(tmp_path: Path) -> None:
+def test_a_unit_without_rows_has_no_lines(tmp_path: Path) -> None:
     """Its header is all there is."""
     good = read(compiled(tmp_path, "g++", "-O2 -gdwarf-5"))
     program = 12 + int.from_bytes(good.lines[8:12], "little")  # DWARF 5, section 6.2.4

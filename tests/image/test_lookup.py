@@ -52,19 +52,19 @@ def told_by_gdb() -> dict[int, str]:
         ("ns::Base::*", r"ns::Base::.*"),
     ],
 )
-def test_functions_are_those_that_gdb_calls_so(typed: str, name: str) -> None:
+def test_functions_of_a_name_are_those_of_gdb(typed: str, name: str) -> None:
     expected = {start for start, called in told_by_gdb().items() if re.fullmatch(name, called)}
     assert expected and {span.start for span in spans(image(), typed)} == expected
 
 
-def test_a_name_that_the_linker_has_means_that_function_alone() -> None:
+def test_a_linker_name_names_one_function_alone() -> None:
     (span,) = spans(image(), "_ZN2ns6Engine6updateEi")
     assert demangle.readable(span.name) == "ns::Engine::update(int)"
     assert [span.name for span in spans(image(), "main")] == ["main"]
 
 
 @pytest.mark.parametrize("typed", ["ns::Engine::updat", "updaet", "Engine::updte"])
-def test_near_names(typed: str) -> None:
+def test_an_unknown_name_suggests_similar_names(typed: str) -> None:
     with pytest.raises(UsageError) as caught:
         spans(image(), typed)
     assert caught.value.slug == "no-such-function" and "ns::Engine::update" in caught.value.hint
@@ -82,18 +82,18 @@ def test_near_names(typed: str) -> None:
         ("non-virtual thunk to ns::f", set()),
     ],
 )
-def test_the_parts_of_a_name(plain: str, ends: set[str]) -> None:
+def test_names_are_split_into_their_parts(plain: str, ends: set[str]) -> None:
     found = set(SourceName(f"{plain}()", plain).ends)
     assert ends <= found if ends else not found
     assert not any(end.startswith(("d>", ":")) for end in found)
 
 
-def test_a_name_of_rusts_is_also_its_types() -> None:
+def test_a_rust_method_is_also_found_by_its_type() -> None:
     assert "a::T::fmt" in SourceName("x", "<a::T as b::Trait>::fmt").forms
     assert "a::V::push" in SourceName("x", "<a::V<b::T>>::push").forms
 
 
-def test_near_names_of_rust_have_their_types() -> None:
+def test_suggested_names_of_rust_have_their_types() -> None:
     span = FunctionSpan("_RNvMs1_NtCs1_4core3fmtNtB5_9Formatter3pad", 16, 32, (), "symtab")
     assert demangle.readable(span.name) == "<core::fmt::Formatter>::pad"
     with pytest.raises(UsageError) as caught:
@@ -101,14 +101,14 @@ def test_near_names_of_rust_have_their_types() -> None:
     assert "core::fmt::Formatter::pad" in caught.value.hint
 
 
-def test_a_function_goes_by_any_of_its_names() -> None:
+def test_a_function_is_found_by_any_of_its_names() -> None:
     first = FunctionSpan("__memcpy", 16, 32, ("memcpy",), "symtab")
     both = replace(image(), spans=(first, FunctionSpan("strlen", 32, 48, (), "symtab")))
     assert matching(both, "mem*") == matching(both, "memcpy") == [first]
     assert matching(both, "*") == list(both.spans) and not matching(both, "str")
 
 
-def test_a_part_of_a_function_does_not_go_by_its_name() -> None:
+def test_a_cold_part_is_not_found_by_the_functions_name() -> None:
     whole, cold = (FunctionSpan(name, at, at + 8, (), "symtab") for at, name in enumerate(("_Z1fi", "_Z1fi.cold")))
     both = replace(image(), spans=(whole, cold))
     assert matching(both, "f") == matching(both, "f(int)") == [whole]

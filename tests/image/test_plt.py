@@ -34,7 +34,7 @@ def test_stubs_have_objdumps_names(system_file: Path, oracle: Callable[..., str]
 
 @pytest.mark.parametrize("linker", ["bfd", "gold", "lld"])
 @pytest.mark.parametrize("flags", [(), ("-no-pie",), ("-Wl,-z,lazy",), ("-Wl,-z,now",), ("-shared", "-fPIC"), IBT])
-def test_stubs_of_small_programs(
+def test_stubs_of_small_programs_have_objdumps_names(
     linker: str, flags: tuple[str, ...], build: Callable[..., Path], sources: dict[str, str], oracle: Callable[..., str]
 ) -> None:
     if linker != "bfd" and flags == IBT:

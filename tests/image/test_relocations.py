@@ -43,7 +43,7 @@ def test_packed_relocations_are_the_same_as_plain_ones(build: Callable[..., Path
     assert len(packed.relative) == len(plain.relative)
 
 
-def test_a_bitmap_names_the_63_words_after_the_last() -> None:
+def test_a_relr_bitmap_names_the_63_words_after_the_last() -> None:
     memory = ImageMemory((LoadSegment(0x1000, 0x1000, 0, bytes(0x1000), False, True),))
     words = numpy.array([0x1000, 1 | 1 << 1 | 1 << 63, 1 | 1 << 2, 0x1F00], numpy.uint64)
     slots = [0x1000, 0x1008, 0x1008 + 62 * 8, 0x1008 + 63 * 8 + 8, 0x1F00]
@@ -56,7 +56,7 @@ def test_more_slots_than_words_are_refused() -> None:
         relocations._relr_slots(numpy.full(100, (1 << 64) - 1, numpy.uint64), memory)
 
 
-def test_words_are_read_where_there_is_content() -> None:
+def test_words_are_read_only_where_the_file_has_content() -> None:
     data = struct.pack("<4Q", 1, 2, 3, 4)
     memory = ImageMemory(
         (LoadSegment(0x10, 0x40, 0, data, False, True), LoadSegment(0x100, 8, 0, data[:8], False, True))

@@ -54,7 +54,7 @@ def libraries() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", libraries(), ids=lambda path: path.name)
-def test_what_is_recalled_is_what_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remembered_image_equals_the_read_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load(path)
     again = recalled(path, monkeypatch)
     assert again == first == afresh(path, monkeypatch)
@@ -62,7 +62,7 @@ def test_what_is_recalled_is_what_is_read(path: Path, monkeypatch: pytest.Monkey
         assert (type(one), type(one.kind)) == (type(other), type(other.kind))
 
 
-def test_a_file_that_was_written_into_is_read_again(
+def test_a_changed_file_is_read_again(
     build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other file has the same size, and the same time."""
@@ -80,7 +80,7 @@ def test_a_file_that_was_written_into_is_read_again(
     assert after == afresh(path, monkeypatch)
 
 
-def test_a_file_that_was_written_by_way_of_a_mapping_is_read_again(
+def test_a_file_changed_through_a_mapping_is_read_again(
     build: Callable[..., Path], sources: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On tmpfs stat(2) does not show it."""
@@ -95,7 +95,7 @@ def test_a_file_that_was_written_by_way_of_a_mapping_is_read_again(
         assert "main" not in {span.name for span in load(path).spans}
 
 
-def test_what_is_exchanged_while_it_is_read_is_not_taken_for_what_was_there(
+def test_a_file_exchanged_while_it_is_read_is_not_remembered_as_the_old_one(
     build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The owner exchanges the file between the readings for the digest and for the names."""
@@ -115,7 +115,7 @@ def test_what_is_exchanged_while_it_is_read_is_not_taken_for_what_was_there(
     assert "niam" in after and "main" not in after
 
 
-def test_a_debug_file_that_others_can_write_to_is_read_each_time(
+def test_a_debug_file_that_others_can_write_to_is_not_remembered(
     build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, bare, debug = build(sources["small"], "-g"), tmp_path / "bare", tmp_path / "bare.debug"
@@ -129,7 +129,7 @@ def test_a_debug_file_that_others_can_write_to_is_read_each_time(
     assert "main" in {span.name for span in recalled(bare, monkeypatch).spans}
 
 
-def test_the_digest_is_that_of_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_is_that_of_the_bytes_read(monkeypatch: pytest.MonkeyPatch) -> None:
     path = libraries()[0]
     load(path)
     again = recalled(path, monkeypatch)
@@ -150,7 +150,7 @@ def test_a_debug_file_that_comes_later_is_read(
     assert "main" not in {span.name for span in recalled(bare, monkeypatch).spans}
 
 
-def test_what_is_damaged_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_memory_of_a_file_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path("/lib/x86_64-linux-gnu/libc.so.6")
     whole = load(path)
     (kept,) = (cache_dir() / "images").iterdir()

@@ -23,7 +23,7 @@ int main(void) { return 0; }
 
 
 @pytest.mark.parametrize("flags", [(), ("-no-pie",), ("-static",), ("-static-pie",), ("-Wl,-z,pack-relative-relocs",)])
-def test_critical_sections_and_abort_handlers(flags: tuple[str, ...], build: Callable[..., Path]) -> None:
+def test_critical_sections_and_abort_handlers_are_reserved(flags: tuple[str, ...], build: Callable[..., Path]) -> None:
     image = load(build(PROGRAM, *flags))
     at = {symbol.name: symbol.address for symbol in image.symbols}
     start, end, abort = at["critical_start"], at["critical_end"], at["critical_abort"]
@@ -33,5 +33,7 @@ def test_critical_sections_and_abort_handlers(flags: tuple[str, ...], build: Cal
     assert handler[1] - abort == {0xEB: 2, 0xE9: 5}[image.read(abort, 1)[0]]
 
 
-def test_a_program_without_them_reserves_nothing(build: Callable[..., Path], sources: dict[str, str]) -> None:
+def test_a_program_without_restartable_sequences_reserves_nothing(
+    build: Callable[..., Path], sources: dict[str, str]
+) -> None:
     assert load(build(sources["small"])).reserved == ()

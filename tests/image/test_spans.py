@@ -67,7 +67,7 @@ def test_stripping_keeps_the_extents(
     assert nameless == FunctionSpan(f"sub_{twice.start:x}", twice.start, twice.end, (), "eh_frame", local=True)
 
 
-def test_aliases_and_flags(build: Callable[..., Path], sources: dict[str, str]) -> None:
+def test_spans_have_aliases_and_flags(build: Callable[..., Path], sources: dict[str, str]) -> None:
     image = load(build(sources["small"], "-rdynamic"))
     by_name = {span.name: span for span in image.spans}
     assert by_name["visible"].aliases == ("other_name",)
@@ -102,7 +102,7 @@ def test_a_function_inside_another_needs_an_fde_of_its_own() -> None:
     assert extents(sizeless, frames) == [("outer", 0x1000, 0x1010), ("inner", 0x1010, 0x1020)]
 
 
-def test_a_label_inside_a_function_is_none() -> None:
+def test_a_label_inside_a_function_is_no_function() -> None:
     named = [symbol("f", 0x1000, 0x40), symbol("label", 0x1010, 0, "notype")]
     assert extents(named, [frame(0x1000, 0x1040)]) == [("f", 0x1000, 0x1040)]
     assert extents(named, [frame(0x1000, 0x1010), frame(0x1010, 0x1040)]) == [("f", 0x1000, 0x1040)]
@@ -123,7 +123,7 @@ def test_a_function_without_size_reaches_to_the_next_or_to_the_end() -> None:
     assert extents(named[:1], []) == [("a", 0x1000, 0x2000)]
 
 
-def test_padding_before_a_function_is_not_one() -> None:
+def test_padding_before_a_function_is_no_function() -> None:
     assert extents([symbol("f", 0x1010, 0x20)], [frame(0x1005, 0x1030)]) == [("f", 0x1010, 0x1030)]
 
 
@@ -140,6 +140,6 @@ def test_an_unnamed_resolver_is_an_ifunc() -> None:
     ]
 
 
-def test_what_is_outside_of_code_is_left_out() -> None:
+def test_symbols_outside_of_code_are_left_out() -> None:
     named = [symbol("far", 1 << 63, 16), symbol("long", 0x1FF0, 1 << 62)]
     assert extents(named, [frame(0x0FF0, 0x1010), frame(0x2000, 0x2010)]) == [("long", 0x1FF0, 0x2000)]

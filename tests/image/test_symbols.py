@@ -28,7 +28,7 @@ def read(oracle: Callable[..., str], flag: str, path: Path) -> list[tuple[str, i
     return found
 
 
-def test_every_dynamic_symbol_is_there_as_readelf_shows_it(system_file: Path, oracle: Callable[..., str]) -> None:
+def test_every_dynamic_symbol_is_the_one_that_readelf_shows(system_file: Path, oracle: Callable[..., str]) -> None:
     expected = read(lambda *c: oracle("readelf", "-W", *c[1:]), "--dyn-syms", system_file)
     shown = {row[:4]: (row[4] != "LOCAL" and row[5] in ("DEFAULT", "PROTECTED")) for row in expected}
     ours = {(s.name, s.address, s.size, str(s.kind)): s.exported for s in load(system_file).symbols}
@@ -38,7 +38,7 @@ def test_every_dynamic_symbol_is_there_as_readelf_shows_it(system_file: Path, or
 
 
 @pytest.mark.parametrize("flags", [(), ("-no-pie",), ("-static",), ("-static-pie",), ("-shared", "-fPIC")])
-def test_symtab_equals_readelf(
+def test_symbols_of_symtab_are_those_of_readelf(
     flags: tuple[str, ...], build: Callable[..., Path], sources: dict[str, str], oracle: Callable[..., str]
 ) -> None:
     path = build(sources["small"], *flags)

@@ -82,7 +82,7 @@ def test_rows_are_those_of_readelf(path: str, oracle: Callable[..., str]) -> Non
 
 @given(st.binary(max_size=60), st.binary(max_size=20))
 @settings(max_examples=300)
-def test_any_program_makes_rows(program: bytes, common: bytes) -> None:
+def test_any_unwind_program_gives_ordered_rows(program: bytes, common: bytes) -> None:
     """The rows are in order, and no rule has a large offset."""
     found = rows(Common(1, -8, common), program)
     assert [at for at, _ in found] == sorted(at for at, _ in found)
@@ -90,7 +90,7 @@ def test_any_program_makes_rows(program: bytes, common: bytes) -> None:
     assert stub_threshold(program) is None or b"\x0f\x0b\x77\x08\x80\x00" in program
 
 
-def test_what_cannot_be_said_is_nothing() -> None:
+def test_unsupported_unwind_rules_give_no_row() -> None:
     plain = bytes([0x0C, 7, 8, 0x80 | 16, 1])
     common = Common(1, -8, plain)
     assert rows(common, b"") == [(0, FrameRule(How.PLAIN, 4, 8, 0, -8))]

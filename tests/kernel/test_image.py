@@ -52,7 +52,7 @@ def objdump(data: bytes, address: int, path: Path) -> Iterator[tuple[int, str]]:
 
 
 class TestInstructions:
-    def test_begin_where_objdump_has_them(self, live: KernelImage, tmp_path: Path) -> None:
+    def test_instructions_begin_where_objdump_has_them(self, live: KernelImage, tmp_path: Path) -> None:
         """The test compares a megabyte from the middle of the kernel, within functions."""
         text = live.snapshot.parts[0].text
         begin = next(s.start for s in live.image.spans if s.start >= text.address + (4 << 20))
@@ -67,7 +67,7 @@ class TestInstructions:
             low, high = np.searchsorted(theirs, extent)
             assert theirs[low:high].tolist() == starts[first:last].tolist(), span.name
 
-    def test_targets_are_those_of_objdump(self, live: KernelImage, tmp_path: Path) -> None:
+    def test_branch_targets_are_those_of_objdump(self, live: KernelImage, tmp_path: Path) -> None:
         span = next(s for s in live.image.spans if s.name == "tcp_sendmsg_locked")
         code = live.image.read(span.start, span.end - span.start)
         direct = re.compile(r"(?:call|j\w+)\s+0x([0-9a-f]+)$")
@@ -79,7 +79,7 @@ class TestInstructions:
 
 
 class TestFunctions:
-    def test_ftrace_sites_are_those_that_ftrace_lists(self, live: KernelImage, vm: VM) -> None:
+    def test_ftrace_sites_are_those_in_ftraces_list(self, live: KernelImage, vm: VM) -> None:
         listed = set()
         for line in vm.link.read_file(f"{TRACING}/available_filter_functions").decode().splitlines():
             name, _, owner = line.partition(" ")
@@ -96,11 +96,11 @@ class TestFunctions:
         assert not listed - found
         assert len(surplus) < 20, surplus  # a static key at the head of an untraced function looks the same
 
-    def test_modules_are_there(self, live: KernelImage) -> None:
+    def test_functions_of_modules_are_in_the_image(self, live: KernelImage) -> None:
         owners = dict.fromkeys(live.owners)
         assert {NAME, "ext4", "nf_tables"} <= owners.keys()
 
-    def test_what_never_returns_is_derived(self, live: KernelImage, analysis: KernelAnalysis) -> None:
+    def test_noreturn_functions_are_derived(self, live: KernelImage, analysis: KernelAnalysis) -> None:
         wanted = set(NORETURN.split())
         returning = {
             name: analysis.returns.at(span.start)
@@ -122,7 +122,7 @@ class TestFunctions:
 
 
 class TestReserved:
-    def test_blacklist_is_reserved(self, live: KernelImage, vm: VM) -> None:
+    def test_the_kprobe_blacklist_is_reserved(self, live: KernelImage, vm: VM) -> None:
         ranges = sorted((low, high) for low, high, _ in live.image.reserved)
         text = live.snapshot.parts[0].text
         for line in vm.link.read_file("/sys/kernel/debug/kprobes/blacklist").decode().splitlines():
@@ -130,7 +130,7 @@ class TestReserved:
             if text.address <= low < text.end:
                 assert any(a <= low and high <= b for a, b in ranges), line
 
-    def test_kprobes_refuse_what_is_reserved_and_accept_the_rest(self, live: KernelImage, vm: VM) -> None:
+    def test_kprobes_refuse_reserved_code_and_accept_the_rest(self, live: KernelImage, vm: VM) -> None:
         """kprobes consult their blacklist, static keys, static calls and BUGs themselves.
 
         The test uses only functions that ftrace knows: kprobe events refuse all others.
@@ -189,7 +189,9 @@ class TestBlocks:
             span = live.image.spans[number]
             assert mine == [(block.start, block.end) for block in analysis.function(span).blocks], span.name
 
-    def test_no_branch_leads_amid_a_block(self, live: KernelImage, analysis: KernelAnalysis, tmp_path: Path) -> None:
+    def test_no_branch_leads_into_the_middle_of_a_block(
+        self, live: KernelImage, analysis: KernelAnalysis, tmp_path: Path
+    ) -> None:
         """objdump's branches within a megabyte: the target of each begins a block, or is outside."""
         blocks = Blocks.of(Instructions(live, analysis))
         heads = set(live.sweep.starts[blocks.first].tolist()) | set(blocks.inner.tolist())
@@ -204,7 +206,7 @@ class TestBlocks:
 
 
 class TestTypes:
-    def test_members_lie_where_trace_events_say(self, vm: VM, live: KernelImage) -> None:
+    def test_members_are_at_the_offsets_of_trace_events(self, vm: VM, live: KernelImage) -> None:
         """A format file describes a struct trace_event_raw_*; BTF describes the same struct."""
         btf = types(vm.link)
         compared = 0
@@ -218,7 +220,7 @@ class TestTypes:
                     compared += 1
         assert compared > 8
 
-    def test_prototypes(self, vm: VM) -> None:
+    def test_prototypes_are_those_of_the_headers(self, vm: VM) -> None:
         """The prototypes are those of Linux 6.1's headers."""
         btf = types(vm.link)
         expected = {

@@ -48,7 +48,7 @@ def told(vm: VM, before: str, after: str) -> Iterator[None]:
 
 
 @pytest.mark.stress
-def test_a_function_that_ftrace_traces_looks_as_before(vm: VM, plain: KernelImage) -> None:
+def test_a_function_traced_by_ftrace_is_analysed_as_before(vm: VM, plain: KernelImage) -> None:
     start = span_of(plain, "vfs_read").start
     with told(
         vm,
@@ -67,7 +67,7 @@ def test_a_function_that_ftrace_traces_looks_as_before(vm: VM, plain: KernelImag
 
 
 @pytest.mark.stress
-def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: KernelImage) -> None:
+def test_a_function_with_a_foreign_probe_is_left_alone(vm: VM, plain: KernelImage) -> None:
     span = span_of(plain, "vfs_write")
     site = plain.sweep.ends[plain.sweep.row(plain.sweep.starts[plain.sweep.starts >= span.start][:1])[0]]
     with told(
@@ -84,7 +84,7 @@ def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: Ke
 
 
 @pytest.mark.stress
-def test_nothing_of_init_code_is_left(plain: KernelImage) -> None:
+def test_freed_init_code_is_not_in_the_image(plain: KernelImage) -> None:
     """Init code was freed after boot, and other things lie there now."""
     low, high = (plain.snapshot.symbols.find(name) or 0 for name in ("_sinittext", "_einittext"))
     assert low < high

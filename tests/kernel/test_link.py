@@ -42,17 +42,17 @@ def link() -> Iterator[RelayLink]:
 class TestHere:
     """A relay on this machine, whose answers the system itself can check."""
 
-    def test_it_says_which_kernel_it_is_on(self, link: RelayLink) -> None:
+    def test_the_link_reports_the_kernel_release(self, link: RelayLink) -> None:
         assert link.release == os.uname().release
 
-    def test_files_of_unknown_and_of_large_size(self, link: RelayLink, tmp_path: Path) -> None:
+    def test_files_of_unknown_and_of_large_size_are_read(self, link: RelayLink, tmp_path: Path) -> None:
         large = tmp_path / "large"
         large.write_bytes(os.urandom(5_000_001))
         assert link.read_file(str(large)) == large.read_bytes()
         assert link.read_file("/proc/version") == Path("/proc/version").read_bytes()
         assert LocalLink().read_file(str(large)) == large.read_bytes()
 
-    def test_a_file_may_claim_any_size(self, link: RelayLink, tmp_path: Path) -> None:
+    def test_a_file_that_claims_a_wrong_size_is_read(self, link: RelayLink, tmp_path: Path) -> None:
         """The file is not read; the relay goes on."""
         sparse = tmp_path / "sparse"
         sparse.touch()
@@ -63,7 +63,7 @@ class TestHere:
             assert caught.value.errno == errno.EFBIG
         assert link.run(["true"]) == (0, b"", b"")
 
-    def test_a_command_may_write_without_end(self, link: RelayLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_output_of_an_endless_command_is_limited(self, link: RelayLink, monkeypatch: pytest.MonkeyPatch) -> None:
         """The command is killed; the relay goes on."""
         monkeypatch.setattr("gilk.targets.kernel.link.LARGEST_ANSWER", 1 << 20)
         with pytest.raises(OSError, match="what sh wrote") as caught:
@@ -71,22 +71,22 @@ class TestHere:
         assert caught.value.errno == errno.EFBIG
         assert link.run(["true"]) == (0, b"", b"")
 
-    def test_a_file_that_is_not_there(self, link: RelayLink) -> None:
+    def test_a_missing_file_is_an_error(self, link: RelayLink) -> None:
         for each in (link, LocalLink()):
             with pytest.raises(FileNotFoundError):
                 each.read_file("/nonesuch")
 
-    def test_no_driver_is_an_error_and_not_the_end(self, link: RelayLink) -> None:
+    def test_a_request_without_a_driver_is_an_error_and_the_link_stays(self, link: RelayLink) -> None:
         with pytest.raises(OSError) as caught:
             link.control(0, b"")
         assert caught.value.errno == errno.EBADF
         assert link.run(["true"]) == (0, b"", b"")
 
-    def test_status_output_and_errors(self, link: RelayLink) -> None:
+    def test_status_output_and_errors_of_a_command_are_returned(self, link: RelayLink) -> None:
         script = ["sh", "-c", "echo out; echo err >&2; exit 3"]
         assert link.run(script) == (3, b"out\n", b"err\n") == LocalLink().run(script)
 
-    def test_a_signal_is_told_as_a_shell_tells_it(self, link: RelayLink) -> None:
+    def test_death_by_a_signal_has_the_status_of_a_shell(self, link: RelayLink) -> None:
         script = ["sh", "-c", "kill -TERM $$"]
         shell = subprocess.run(["sh", "-c", "sh -c 'kill -TERM $$'; exit $?"]).returncode
         assert link.run(script)[0] == shell == LocalLink().run(script)[0]
@@ -97,17 +97,17 @@ class TestHere:
         assert link.run(["cat"], data, LIMIT) == (0, data, b"")
         assert link.run(["sha256sum"], data, LIMIT)[1].split()[0].decode() == hashlib.sha256(data).hexdigest()
 
-    def test_input_that_nobody_reads(self, link: RelayLink) -> None:
+    def test_unread_input_does_not_block_a_command(self, link: RelayLink) -> None:
         assert link.run(["true"], bytes(3_000_000), LIMIT)[0] == 0
         assert link.run(["head", "-c1"], b"x" * 3_000_000, LIMIT) == (0, b"x", b"")
 
-    def test_no_such_command(self, link: RelayLink, tmp_path: Path) -> None:
+    def test_an_unknown_command_is_an_error(self, link: RelayLink, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="nonesuch"):
             link.run(["nonesuch"])
         with pytest.raises(PermissionError):
             link.run([str(tmp_path)])
 
-    def test_no_such_directory(self, link: RelayLink) -> None:
+    def test_an_unknown_directory_is_an_error(self, link: RelayLink) -> None:
         with pytest.raises(FileNotFoundError, match="/not/there"):
             link.spawn(["true"], print, print, directory="/not/there")
 
@@ -117,7 +117,7 @@ class TestHere:
         assert caught.value.slug == "command-timeout"
         assert link.run(["true"])[0] == 0
 
-    def test_nor_does_one_of_this_kernel(self) -> None:
+    def test_a_local_command_that_does_not_end_is_killed(self) -> None:
         link = LocalLink()
         link.patience = 0.2
         with pytest.raises(TargetError) as caught:
@@ -126,7 +126,7 @@ class TestHere:
         link.patience = LIMIT
         assert link.run(["true"])[0] == 0
 
-    def test_other_requests_while_a_process_runs(self, link: RelayLink) -> None:
+    def test_other_requests_are_answered_while_a_process_runs(self, link: RelayLink) -> None:
         out = bytearray()
         process = link.spawn(["sh", "-c", "echo ready; cat"], out.extend, out.extend)
         link.channel.until(lambda: out == b"ready\n", LIMIT)
@@ -137,7 +137,7 @@ class TestHere:
         assert process.wait(LIMIT) == 0
         assert out == b"ready\nand on\n"
 
-    def test_a_terminal(self, link: RelayLink) -> None:
+    def test_a_process_on_a_terminal_sees_its_size(self, link: RelayLink) -> None:
         out = bytearray()
         process = link.spawn(["sh", "-c", "stty size; read x; stty size"], out.extend, out.extend, size=(33, 77))
         link.channel.until(lambda: b"33 77" in out, LIMIT)
@@ -168,13 +168,15 @@ class TestBadEnds:
             (["sh", "-c", "yes"], LIMIT, "relay-broken"),
         ],
     )
-    def test_slug(self, through: list[str], limit: float, slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_relay_that_does_not_start_raises_a_named_error(
+        self, through: list[str], limit: float, slug: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("gilk.targets.kernel.link._FAREWELL", 0.2)
         with pytest.raises(TargetError) as caught:
             start_relay(through, timeout=limit)
         assert caught.value.slug == slug
 
-    def test_a_relay_that_is_killed(self) -> None:
+    def test_a_killed_relay_is_reported(self) -> None:
         with start_relay() as link:
             pid = int(link.run(["sh", "-c", "echo $PPID"])[1])
             os.kill(pid, signal.SIGKILL)
@@ -182,7 +184,7 @@ class TestBadEnds:
                 link.read_file("/proc/version")
         assert caught.value.slug == "relay-gone"
 
-    def test_a_relay_that_falls_silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_silent_relay_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A relay in a machine that hangs behaves so. One timeout is enough: later requests fail at once."""
         monkeypatch.setattr("gilk.targets.kernel.link._FAREWELL", 0.2)
         with start_relay() as link:
@@ -295,7 +297,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("kind", "payload"), NONSENSE)
-def test_nonsense_is_refused_and_the_relay_stays(raw: Raw, kind: int, payload: bytes) -> None:
+def test_malformed_requests_are_refused_and_the_relay_stays(raw: Raw, kind: int, payload: bytes) -> None:
     raw.send(kind, 7, payload)
     tag, answer, text = raw.receive()
     assert (tag, answer, int.from_bytes(text[:4], "little")) == (7, FAIL, errno.EPROTO)
@@ -315,14 +317,14 @@ def test_every_request_has_one_answer(raw: Raw, kind: int, payload: bytes) -> No
     assert kinds[-1] in (DONE, FAIL)
 
 
-def test_what_is_for_no_process_means_nothing(raw: Raw) -> None:
+def test_messages_for_unknown_processes_are_ignored(raw: Raw) -> None:
     for kind in range(INPUT, INPUT + 3):
         raw.send(kind, 1234, b"\x01\x02\x03\x04")
     raw.send(FILE, 5, b"/nonesuch")
     assert raw.receive()[:2] == (5, FAIL)
 
 
-def test_framing_that_makes_no_sense_ends_it() -> None:
+def test_malformed_framing_ends_the_relay() -> None:
     client = Raw()
     client.send(FILE, 1, b"")
     assert client.receive()[:2] == (1, FAIL)
@@ -337,18 +339,18 @@ def test_framing_that_makes_no_sense_ends_it() -> None:
 class TestVirtualMachine:
     """The same through a port of a virtual machine, and requests that only a kernel of one's own can answer."""
 
-    def test_it_is_the_kernel_that_was_asked_for(self, vm: VM) -> None:
+    def test_the_machine_runs_the_requested_kernel(self, vm: VM) -> None:
         assert vm.link.release == vm.kernel.release != os.uname().release
         assert vm.run(["uname", "-r"]) == (0, vm.kernel.release.encode() + b"\n", b"")
 
-    def test_files_are_what_a_program_there_reads(self, vm: VM) -> None:
+    def test_files_are_those_that_a_program_in_the_machine_reads(self, vm: VM) -> None:
         """The file has the symbols: 4 MB, all addresses."""
         symbols = vm.link.read_file("/proc/kallsyms")
         digest = vm.run(["sha256sum", "/proc/kallsyms"])[1].split()[0].decode()
         assert hashlib.sha256(symbols).hexdigest() == digest
         assert len(symbols.splitlines()) > 90_000
 
-    def test_memory_is_what_the_kernel_shows_of_itself(self, vm: VM) -> None:
+    def test_kernel_memory_is_what_sysfs_and_proc_show(self, vm: VM) -> None:
         """The type information is in memory and in a file of sysfs; the banner is in /proc/version."""
         place = {line.split()[2]: int(line.split()[0], 16) for line in vm.link.read_file("/proc/kallsyms").splitlines()}
         types = (place[b"__start_BTF"], place[b"__stop_BTF"] - place[b"__start_BTF"])
@@ -357,7 +359,7 @@ class TestVirtualMachine:
         assert found == [vm.link.read_file("/sys/kernel/btf/vmlinux"), version, b""]
 
     @pytest.mark.parametrize("address", [0, 1 << 47, 0xFFFF_FFFF_FFFF_F000])
-    def test_memory_that_is_not_there(self, vm: VM, address: int) -> None:
+    def test_unmapped_kernel_memory_is_an_error(self, vm: VM, address: int) -> None:
         with pytest.raises(OSError) as caught:
             vm.link.read_core([(address, 4096)])
         assert caught.value.errno == errno.EFAULT

@@ -61,7 +61,7 @@ def survey(vm: VM, subject: KernelSubject, tmp_path_factory: pytest.TempPathFact
 
 class TestCensus:
     @pytest.mark.parametrize("side", [PRE, POST])
-    def test_agrees_with_the_planner(self, subject: KernelSubject, side: int) -> None:
+    def test_the_census_agrees_with_the_planner(self, subject: KernelSubject, side: int) -> None:
         kernel, analysis = subject.kernel, subject.analysis
         blocks = Blocks.of(code := Instructions(kernel, analysis))
         census = Census(code, blocks)
@@ -83,14 +83,14 @@ class TestCensus:
 
 
 class TestScan:
-    def test_figures_add_up(self, survey: Survey) -> None:
+    def test_figures_of_a_kernel_scan_add_up(self, survey: Survey) -> None:
         assert survey.functions > 46_000
         assert survey.blocks > 540_000
         for counts in (survey.pre, survey.post):
             assert sum(counts.values()) == survey.blocks
         assert sum(row.blocks for row in survey.rows()) == survey.blocks
 
-    def test_nearly_all_that_is_allowed_can_be_had_without_a_trap(self, survey: Survey) -> None:
+    def test_nearly_all_allowed_points_are_spliced_without_a_trap(self, survey: Survey) -> None:
         for counts in (survey.pre, survey.post):
             allowed = survey.blocks - sum(counts[reason] for reason in Refusal)
             assert allowed - counts["trap"] >= 0.97 * allowed
@@ -107,7 +107,7 @@ class TestScan:
         assert rows["ext4_sync_file"].image == "ext4"
         assert rows["vfs_read"].image == "kernel"
 
-    def test_shown_as_text_and_json(self, survey: Survey) -> None:
+    def test_a_kernel_scan_is_shown_as_text_and_json(self, survey: Survey) -> None:
         text = to_text(survey)
         assert text.startswith("kernel: /proc/kcore\nand ")
         found = to_json(survey, True)
@@ -115,13 +115,13 @@ class TestScan:
         assert {"kernel", "ext4"} <= {image["image"] for image in found["images"]}
         assert len(found["list"]) == survey.functions
 
-    def test_a_choice_is_planned_by_the_planner(self, known: KernelSubject, vm: VM, survey: Survey) -> None:
+    def test_chosen_functions_are_planned_by_the_planner(self, known: KernelSubject, vm: VM, survey: Survey) -> None:
         chosen = scan("kernel", "tcp_sendm*", link=vm.link)
         names = sorted(row.name for row in chosen.rows())
         assert names == sorted(row.name for row in survey.rows() if row.name.startswith("tcp_sendm"))
         assert not chosen.cached
 
-    def test_modules_by_name(self, known: KernelSubject, vm: VM, survey: Survey) -> None:
+    def test_modules_are_scanned_by_name(self, known: KernelSubject, vm: VM, survey: Survey) -> None:
         module = scan("kernel", "ext4:*", link=vm.link)
         assert [part.image for part in module.parts] == ["ext4"]
         assert module.functions == sum(row.image == "ext4" for row in survey.rows())
@@ -130,14 +130,16 @@ class TestScan:
         ("glob", "slug"),
         [("none_*", "no-such-function"), ("nomodule:x", "no-such-image"), ("ext4:vfs_read", "no-such-function")],
     )
-    def test_what_is_not_there(self, known: KernelSubject, vm: VM, glob: str, slug: str) -> None:
+    def test_unknown_functions_and_modules_are_refused(
+        self, known: KernelSubject, vm: VM, glob: str, slug: str
+    ) -> None:
         with pytest.raises(UsageError) as caught:
             scan("kernel", glob, link=vm.link)
         assert caught.value.slug == slug
 
 
 class TestGraph:
-    def test_pipe_write(self, known: KernelSubject, vm: VM) -> None:
+    def test_the_graph_of_pipe_write(self, known: KernelSubject, vm: VM) -> None:
         graph = cfg("kernel", "pipe_write", vm.link)
         assert graph.image == "kernel" and graph.function == "pipe_write"
         first = graph.nodes[0]
@@ -147,12 +149,12 @@ class TestGraph:
         assert {"mutex_lock", "mutex_unlock"} <= called  # fs/pipe.c
         assert any(node.how == "return" for node in graph.nodes)
 
-    def test_by_address(self, known: KernelSubject, vm: VM) -> None:
+    def test_a_graph_by_address(self, known: KernelSubject, vm: VM) -> None:
         graph = cfg("kernel", "vfs_read", vm.link)
         assert cfg("kernel", f"{graph.start + 8:#x}", vm.link).function == "vfs_read"
 
 
-def test_without_a_right_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scanning_the_kernel_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To a user who is not root, /proc/kallsyms shows only zeros."""
     from gilk.errors import ImageError
 
@@ -168,7 +170,9 @@ def test_without_a_right_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.stress
-def test_no_slower_than_objdump_of_the_same_bytes(vm: VM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_is_no_slower_than_objdump_of_the_same_bytes(
+    vm: VM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The comparison is of processor time, with a margin for a busy machine: on a quiet one the scan takes less."""
     snapshot = read(vm.link)
     monkeypatch.setattr(KernelSubject, "read", lambda self: snapshot)

@@ -38,7 +38,7 @@ def script(path: Path, *lines: str) -> None:
     path.chmod(0o755)
 
 
-def test_the_newest_is_taken_by_number_and_not_by_letter(empty: Path) -> None:
+def test_the_newest_kernel_is_chosen_by_number(empty: Path) -> None:
     for release in ("6.1.0-9-amd64", "6.1.0-56-amd64", "6.1.0-10-amd64", ".fetch-1", "6.1.0-56-rt-amd64"):
         (empty / "kernels" / release).mkdir(parents=True)
     assert [kernel.release for kernel in kept()][-2:] == ["6.1.0-10-amd64", "6.1.0-9-amd64"]
@@ -47,23 +47,23 @@ def test_the_newest_is_taken_by_number_and_not_by_letter(empty: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["../etc", "6", "6.1 x", "-o", "6.1/x", "latest"])
-def test_what_is_no_release(empty: Path, release: str) -> None:
+def test_malformed_releases_are_refused(empty: Path, release: str) -> None:
     assert slug_of(release) == "bad-release"
 
 
-def test_without_apt(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_a_kernel_without_apt_is_an_error(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(empty))
     assert slug_of() == "lab-no-tool"
 
 
-def test_a_release_that_the_archive_does_not_have(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_an_unknown_release_is_an_error(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("apt-get", "apt-cache"):
         script(empty / "bin" / name, "exit 0")
     monkeypatch.setenv("PATH", f"{empty}/bin:{os.environ['PATH']}")
     assert slug_of("9.9.9-1-amd64") == slug_of() == "lab-no-kernel"
 
 
-def test_no_network(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_a_kernel_without_network_leaves_no_files(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No half-finished download stays, and apt's message is passed on."""
     script(empty / "bin" / "apt-get", "echo 'could not resolve' >&2", "exit 100")
     script(empty / "bin" / "apt-cache", "echo '  Depends: linux-headers-6.1.0-1-common'")
@@ -85,7 +85,7 @@ def image(packed: bytes, setup: int = 4) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lambda data: lzma.compress(data, lzma.FORMAT_XZ)])
-def test_a_kernel_comes_out_of_its_image(pack: object) -> None:
+def test_a_kernel_is_unpacked_from_its_image(pack: object) -> None:
     assert callable(pack)
     length = struct.pack("<I", len(ELF))  # behind the compressed data
     assert bzimage.payload(image(pack(ELF) + length)) == ELF
@@ -98,7 +98,7 @@ def test_a_kernel_packed_otherwise_is_left_alone() -> None:
 @pytest.mark.parametrize(
     "data", [b"", bytes(5000), image(gzip.compress(b"no ELF")), image(gzip.compress(ELF)[:20] + bytes(90))]
 )
-def test_damaged_images(data: bytes) -> None:
+def test_damaged_kernel_images_are_refused(data: bytes) -> None:
     with pytest.raises(ImageError) as caught:
         bzimage.payload(data)
     assert caught.value.slug == "kernel-image"
@@ -113,7 +113,7 @@ class TestStockKernel:
         notes = subprocess.run(["readelf", "-n", direct], capture_output=True, text=True, check=True).stdout
         assert "(0x00000012)" in notes  # the entry at which QEMU starts it
 
-    def test_modules_are_in_an_order_in_which_modprobe_would_load_them(self) -> None:
+    def test_modules_are_in_modprobes_order(self) -> None:
         kernel = find()
         paths = initramfs.ordered(kernel, ["fs/9p/9p", "net/9p/9pnet_virtio"])
         asked = ["modprobe", "-d", kernel.root, "-S", kernel.release, "--show-depends", "9p"]

@@ -17,7 +17,7 @@ from gilk.errors import TargetError, UsageError
 from gilk.lab import Machine, attach, boot, qemu
 
 
-def test_kvm_without_a_processor_that_virtualizes_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kvm_is_not_used_on_a_processor_without_virtualization(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trial machine of one instruction would run, but a kernel did not."""
     monkeypatch.setattr(processor, "flags", lambda: frozenset(("fpu", "vme", "hypervisor")))
     monkeypatch.setattr(qemu.os, "access", lambda *_: True)
@@ -25,7 +25,7 @@ def test_kvm_without_a_processor_that_virtualizes_is_not_used(monkeypatch: pytes
     assert not qemu.kvm_works.__wrapped__()
 
 
-def test_files_machine_and_panic(tmp_path: Path) -> None:
+def test_the_machine_shares_files_and_reports_a_panic(tmp_path: Path) -> None:
     """One boot serves all, with the panic last."""
     shared, kept = tmp_path / "sha red", tmp_path / "kept"
     shared.mkdir()
@@ -61,7 +61,7 @@ def test_files_machine_and_panic(tmp_path: Path) -> None:
     assert vm.process.returncode is not None
 
 
-def test_a_machine_that_does_not_answer() -> None:
+def test_a_machine_that_does_not_answer_is_reported() -> None:
     """The error says where its processors are; either may be at work."""
     with boot(Machine(cpus=2, memory=512)) as vm:
         vm.link.patience = 1.0
@@ -75,27 +75,27 @@ def test_a_machine_that_does_not_answer() -> None:
     assert max(line.count(" < ") for line in lines) >= 3
 
 
-def test_a_machine_that_does_not_come_up() -> None:
+def test_a_machine_that_does_not_boot_is_reported() -> None:
     with pytest.raises(TargetError) as caught, boot(Machine(arguments="rdinit=/nonesuch init=/nonesuch")):
         pass
     assert caught.value.slug == "lab-panic"
     assert "Unable to mount root fs" in caught.value.message
 
 
-def test_no_time_to_come_up() -> None:
+def test_a_machine_without_time_to_boot_is_reported() -> None:
     with pytest.raises(TargetError) as caught, boot(limit=0.3):
         pass
     assert caught.value.slug == "lab-no-boot"
 
 
-def test_going_down_is_no_panic() -> None:
+def test_a_machine_that_shuts_down_is_no_panic() -> None:
     with boot() as vm, pytest.raises(TargetError) as caught:
         # Nothing that would have to be read from a file: the devices go first.
         vm.run(["sh", "-c", "echo o > /proc/sysrq-trigger; while :; do :; done"], timeout=120)
     assert caught.value.slug == "lab-ended"
 
 
-def test_what_qemu_refuses_is_passed_on() -> None:
+def test_errors_of_qemu_are_passed_on() -> None:
     with pytest.raises(TargetError) as caught, boot(Machine(cpu="nonesuch")):
         pass
     assert caught.value.slug == "lab-qemu"
@@ -106,13 +106,13 @@ def test_what_qemu_refuses_is_passed_on() -> None:
     "machine",
     [Machine(cpus=0), Machine(memory=10), Machine(rw=(Path("/nonesuch"),)), Machine(rw=(Path("/etc/hostname"),))],
 )
-def test_machines_that_cannot_be(machine: Machine) -> None:
+def test_impossible_machines_are_refused(machine: Machine) -> None:
     with pytest.raises(UsageError) as caught, boot(machine):
         pass
     assert caught.value.slug == "bad-machine"
 
 
-def test_a_network_that_leads_to_this_machine() -> None:
+def test_the_machine_reaches_this_machine_by_network() -> None:
     """QEMU's router forwards its own address to this machine's loopback device."""
     with socket.create_server(("127.0.0.1", 0)) as server, boot(Machine(network=True)) as vm:
         port = server.getsockname()[1]

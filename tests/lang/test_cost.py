@@ -183,18 +183,18 @@ def of(body: str) -> Cost:
     return cost(clause.function)
 
 
-def test_the_dearer_of_two_ways_counts() -> None:
+def test_the_more_expensive_of_two_branches_counts() -> None:
     cheap, dear = of("g = 1;"), of("g = index(text, text);")
     both = of("if (arg0) { g = 1; } else { g = index(text, text); }")
     assert cheap.operations < dear.operations < both.operations < dear.operations + cheap.operations
 
 
-def test_what_is_done_twice_costs_twice() -> None:
+def test_two_equal_statements_cost_twice_as_much() -> None:
     once, twice, thrice = (of("@[arg0] = count();" * times).operations for times in (1, 2, 3))
     assert thrice - twice == twice - once > 0.9 * once
 
 
-def test_a_keyless_count_is_not_looked_for() -> None:
+def test_a_keyless_count_costs_no_table_search() -> None:
     assert of("@ = count();").operations < 1000 < of("@[arg0] = count();").operations
 
 
@@ -209,7 +209,7 @@ def test_every_function_that_an_operation_calls_has_a_cost() -> None:
     assert {function for each in OPERATIONS.values() for function in each.functions} <= HELPERS.keys()
 
 
-def test_what_a_place_gives_has_a_cost() -> None:
+def test_values_fetched_at_a_probe_have_a_cost() -> None:
     beyond, inside = cost(machine.CallArg(6)), cost(machine.CallArg(0))
     assert (inside.operations, inside.calls) == (1, 0) and beyond.calls > 0
     assert cost(ir.Ask(39, ())).calls == 1

@@ -56,7 +56,7 @@ def shown(code: str) -> Does:
 
 
 @pytest.mark.parametrize("text", PROGRAMS)
-def test_facts_are_what_the_code_shows(text: str) -> None:
+def test_facts_about_clauses_agree_with_the_printed_c(text: str) -> None:
     made = compiled(text)
     for found in CLAUSE.finditer(made.text) if made is not None else ():
         needs = made.needs[int(found[1])] if made is not None else None
@@ -66,7 +66,7 @@ def test_facts_are_what_the_code_shows(text: str) -> None:
         assert needs.does & ~shown(found[0]) & ~MORE & ~Does.DESTROYS == Does.NOTHING
 
 
-def test_most_programs_are_compared() -> None:
+def test_facts_of_most_programs_are_compared() -> None:
     assert sum(compiled(text) is not None for text in PROGRAMS) > 0.9 * len(PROGRAMS)
 
 
@@ -88,7 +88,7 @@ ALL = Facts(Does.ERROR, frozenset(range(10)))
 
 
 @pytest.mark.parametrize("value", dict.fromkeys(EXPRESSIONS), ids=lambda value: type(value).__name__)
-def test_facts_of_what_a_place_gives_are_what_its_code_shows(value: ir.Expression) -> None:
+def test_facts_about_values_of_a_place_agree_with_the_printed_c(value: ir.Expression) -> None:
     code, found = ExpressionPrinter(0, 0).emit(value), facts(value)
     shown = set(re.findall(r"regs->(\w+)", code))
     shown.update(register for name, taken in _TAKES.items() if f"{name}(regs" in code for register in taken)
@@ -102,7 +102,7 @@ def test_facts_of_what_a_place_gives_are_what_its_code_shows(value: ir.Expressio
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_what_is_fetched_is_what_clauses_look_at(given: ir.Given) -> None:
+def test_only_arguments_that_clauses_read_are_fetched(given: ir.Given) -> None:
     everything = fetched(given, ALL)
     only = [fetched(replace(given, select=None, condition=None), Facts(arguments=frozenset((n,)))) for n in range(10)]
     assert all(one.registers <= everything.registers and not one.does & ~everything.does for one in only)
@@ -121,13 +121,13 @@ def test_what_is_fetched_is_what_clauses_look_at(given: ir.Given) -> None:
         ((machine.CallResult(), machine.Start()), {0, 1}, Takes.VALUES),
     ],
 )
-def test_a_place_takes_the_least_that_will_do(
+def test_a_place_takes_the_cheapest_sufficient_form(
     arguments: tuple[ir.Expression, ...], used: set[int], takes: Takes
 ) -> None:
     assert entry(0, Facts(arguments=frozenset(used)), ir.Given(arguments)).takes is takes
 
 
-def test_what_may_fail_is_given_by_no_place() -> None:
+def test_values_whose_computation_may_fail_are_not_allowed_at_places() -> None:
     divided = ir.Binary(INT, "/", machine.CallArg(0), machine.CallArg(1))
     with pytest.raises(AssertionError):
         entry(0, Facts(arguments=frozenset((0,))), ir.Given((divided,)))

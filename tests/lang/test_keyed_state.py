@@ -120,7 +120,7 @@ def states(library: ctypes.CDLL) -> Iterator[States]:
     host.reset()
 
 
-def test_who_joins_a_group_is_in_it_until_it_leaves(states: States) -> None:
+def test_a_key_is_in_a_group_from_adding_to_removal(states: States) -> None:
     states.do("add", 5)
     assert [states.do("has", key) for key in (4, 5, 6)] == [0, 1, 0]
     states.do("add", 6)
@@ -138,21 +138,21 @@ def test_a_group_takes_many(states: States) -> None:
     assert [states.do("has", key << 32) for key in range(100)] == [0, 1] * 50
 
 
-def test_stages_follow_one_another_for_each_key_of_each_thread(states: States) -> None:
+def test_stages_advance_separately_for_each_key_and_thread(states: States) -> None:
     assert states.do("go on", 1) == -1
     assert [states.do("begin", key, thread) for key, thread in ((1, 7), (2, 7), (1, 8))] == [1, 1, 1]
     assert [states.do(what, 1) for what in ("begin", "go on", "go on", "end", "begin")] == [-1, 2, -1, 0, 1]
     assert [states.do("go on", key, thread) for key, thread in ((2, 7), (1, 8), (3, 7))] == [2, 2, -1]
 
 
-def test_who_finds_no_room_is_not_in_the_group_and_that_is_counted(states: States) -> None:
+def test_keys_without_room_are_not_in_the_group_and_are_counted(states: States) -> None:
     with states.host.without_room():
         states.do("add", 5)
     assert states.do("has", 5) == 0
     assert Drops(states.memory).totals()[DropKind.DYNAMIC] == 1
 
 
-def test_such_functions_ask_nothing_of_the_machine_but_their_key() -> None:
+def test_functions_of_keyed_state_need_only_their_key_from_the_machine() -> None:
     for number_, (name, body) in enumerate(FUNCTIONS, 1):
         function = ir.Function(number_, None, body)
         found = facts(function)

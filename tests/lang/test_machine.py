@@ -171,7 +171,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
 
 
 @pytest.mark.parametrize("number", range(len(NODES)), ids=lambda number: type(NODES[number][0]).__name__)
-def test_a_node_has_the_value_that_the_machine_has(nodes: Places, number: int) -> None:
+def test_nodes_about_the_machine_have_its_values(nodes: Places, number: int) -> None:
     with nodes.host.stopped(77):
         found = nodes.hit(number + 1)
     assert found is not None and found[0] == NODES[number][1]
@@ -183,7 +183,7 @@ def test_a_failed_call_has_an_error(nodes: Places) -> None:
     assert found is not None and found[0] == 13
 
 
-def test_memory_that_is_not_there_is_0(nodes: Places) -> None:
+def test_stack_words_that_are_not_mapped_are_zero(nodes: Places) -> None:
     places = [number for number, (node, _) in enumerate(NODES) if facts(node).stack]
     rsp = nodes.bottom + 4095 & -4096  # what the patch has written to is there, and lies in the page before
     assert len(places) == 7
@@ -192,7 +192,7 @@ def test_memory_that_is_not_there_is_0(nodes: Places) -> None:
         assert [nodes.hit(number + 1, rsp=rsp) for number in places] == [[0] * 10] * 7
 
 
-def test_the_thread_is_the_one_that_is_there(nodes: Places) -> None:
+def test_the_thread_node_is_the_running_thread(nodes: Places) -> None:
     found = nodes.hit(len(NODES) + 1)
     assert found is not None and found[0] not in (0, os.getpid())
 
@@ -200,20 +200,20 @@ def test_the_thread_is_the_one_that_is_there(nodes: Places) -> None:
 # Places of providers.
 
 
-def test_the_entry_of_a_function(tmp_path: Path) -> None:
+def test_the_arguments_at_the_entry_of_a_function(tmp_path: Path) -> None:
     places = Places(tmp_path, [of(pid.GIVEN["entry"])])
     registers = [VALUES[name] for name in CALL.split()]
     assert places.hit() == [*registers, 5513, 5514, 5515, 5516]
 
 
-def test_two_arguments_in_registers_are_handed_over_as_values(tmp_path: Path) -> None:
+def test_two_arguments_in_registers_are_passed_as_values(tmp_path: Path) -> None:
     kind = of(pid.GIVEN["entry"], 0, 3)
     assert kind.takes is Takes.VALUES
     found = Places(tmp_path, [kind]).hit()
     assert found is not None and (found[0], found[3]) == (VALUES["rdi"], VALUES["rcx"])
 
 
-def test_one_of_several_calls_is_known_until_it_returns(tmp_path: Path) -> None:
+def test_the_system_call_at_a_place_is_known_until_it_returns(tmp_path: Path) -> None:
     choice = replace(of(syscall._GIVEN[True, True]), cases=((3, 7), (4, 8)))
     places = Places(tmp_path, [NOTE, choice, FORGET])
     assert places.hit(2, rax=0) is None, "it is not known which call that was"
@@ -225,7 +225,7 @@ def test_one_of_several_calls_is_known_until_it_returns(tmp_path: Path) -> None:
     assert places.hit(2, rax=9) is None, "no probe is about that call"
 
 
-def test_a_condition_that_does_not_hold(tmp_path: Path) -> None:
+def test_a_place_whose_condition_does_not_hold_fires_no_probe(tmp_path: Path) -> None:
     given = ir.Given((CallResult(),), condition=ir.Binary(INT, "==", CallArg(0), ir.Constant(UINT64, 5)))
     places = Places(tmp_path, [of(given)])
     assert (places.hit(rdi=4), places.hit(rdi=5, rax=6)) == (None, [6, *[0] * 9])

@@ -59,14 +59,14 @@ def does(name: str) -> Does:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in FUNCTIONS.keys() - PRINTED if not FUNCTIONS[name].cold))
-def test_a_function_does_what_its_row_says(name: str) -> None:
+def test_a_function_has_only_the_effects_in_its_row(name: str) -> None:
     followed = Does.REGISTERS
     for each in MARKS:
         followed |= each
     assert FUNCTIONS[name].does & followed == does(name)
 
 
-def test_cold_functions_are_those_that_are_declared_so() -> None:
+def test_functions_marked_cold_are_those_declared_so_in_c() -> None:
     assert {name: each.result for name, each in FUNCTIONS.items() if each.cold} == {
         name: RESULTS[type_] for name, type_ in COLD.items()
     }
@@ -86,7 +86,7 @@ __attribute__((used)) void use(struct gd_context *ctx, const void *key)
 """
 
 
-def test_cold_functions_keep_what_they_are_declared_to_keep(tmp_path: Path) -> None:
+def test_cold_functions_preserve_registers_as_declared(tmp_path: Path) -> None:
     """In the compiled code, a cold function pushes every register that it or its callees change, except its
     result's."""
     source, output = tmp_path / "cold.c", tmp_path / "cold.o"
@@ -109,6 +109,6 @@ def pushed(code: bytes, at: int, size: int) -> int:
     return sum(1 << (each - Register.RAX) for each in set(saved))
 
 
-def test_operations_name_functions_that_there_are() -> None:
+def test_operations_name_existing_functions() -> None:
     assert all(each.functions or each.does is Does.NOTHING or each.name == "errno" for each in OPERATIONS.values())
     assert {function for each in OPERATIONS.values() for function in each.functions} <= FUNCTIONS.keys()

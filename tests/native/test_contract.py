@@ -41,12 +41,12 @@ def changed(place: Path, pattern: str, replacement: str) -> Path:
 
 
 @pytest.mark.parametrize("host", OPTIONS)
-def test_a_host_is_whole(tmp_path: Path, host: str) -> None:
+def test_a_host_defines_every_promised_function(tmp_path: Path, host: str) -> None:
     done = compiled(NATIVE, tmp_path, host)
     assert done.returncode == 0, done.stderr
 
 
-def test_there_are_promises_and_each_says_what_it_is() -> None:
+def test_each_promise_has_a_comment() -> None:
     assert len(NAMES) == len(set(NAMES)) > 20
     text = (HOST / "host.h").read_text()
     for promise in PROMISES.finditer(text):

@@ -38,18 +38,18 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
 
 
 @pytest.mark.parametrize("folder", ["ilk", "runtime"])
-def test_no_cycle_among_files(folder: str) -> None:
+def test_no_call_cycle_among_c_files(folder: str) -> None:
     found = cycle(uses(NATIVE / folder))
     assert not found, " -> ".join(found)
 
 
-def test_functions_are_found() -> None:
+def test_calls_between_c_functions_are_found() -> None:
     graph = uses(NATIVE / "ilk")
     assert {"validate.c", "place.c", "verify.c", "sites.c", "poke.c"} <= graph["apply.c"]
     assert graph["sites.c"] == set()
 
 
-def test_a_cycle_is_found(tmp_path: Path) -> None:
+def test_a_planted_call_cycle_is_found(tmp_path: Path) -> None:
     (tmp_path / "set.c").write_text("#include <x.h>\nstruct s *ilk_next(int from)\n{\n\treturn ilk_check(from);\n}\n")
     (tmp_path / "check.c").write_text(
         "static int own(void)\n{\n}\nvoid *\nilk_check(int at)\n{\n\treturn look(at);\n}\n"

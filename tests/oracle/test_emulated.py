@@ -42,6 +42,6 @@ def test_hot_functions_of_eight_threads_are_counted() -> None:
     assert counts([program, "200"], {"threads": [hot]}, timeout=250) == {("threads", hot): 200 * 50 * 2}
 
 
-def test_a_failure_of_the_program_is_an_error() -> None:
+def test_a_program_that_fails_under_valgrind_is_an_error() -> None:
     with pytest.raises(EmulationError, match="ended with 1"):
         every_count(["false"], timeout=250)

@@ -17,7 +17,7 @@ def load(address: int) -> int:
     return int.from_bytes(bytes(initial_byte(address + i) for i in range(8)), "little")
 
 
-def test_it_runs_to_the_end() -> None:
+def test_the_emulator_runs_code_to_its_end() -> None:
     state = run(bytes.fromhex("4801d8 48ffc8 90"), AT, {"rax": 5, "rbx": 7})  # add rax,rbx; dec rax; nop
     assert (state.gpr["rax"], state.rip, state.steps, state.fault) == (11, AT + 7, 3, None)
 
@@ -34,7 +34,7 @@ def test_it_runs_to_the_end() -> None:
         ("7502", {}, AT + 4),  # jnz, taken
     ],
 )
-def test_it_says_where_the_code_went(text: str, registers: dict[str, int], rip: int) -> None:
+def test_the_emulator_reports_where_control_went(text: str, registers: dict[str, int], rip: int) -> None:
     state = run(bytes.fromhex(text), AT, registers)
     assert (state.rip, state.fault) == (rip, None)
 
@@ -46,7 +46,7 @@ def test_a_call_writes_its_return_address() -> None:
     assert len(state.writes) == 8
 
 
-def test_memory_depends_on_its_address_only() -> None:
+def test_initial_memory_depends_on_the_address_only() -> None:
     code = bytes.fromhex("488b03")  # mov rax,[rbx]
     states = [run(code, at, {"rbx": 0x123456}) for at in (AT, ELSEWHERE)]
     assert [state.gpr["rax"] for state in states] == [load(0x123456)] * 2
@@ -57,12 +57,12 @@ def test_a_store_does_not_outlive_its_run() -> None:
     assert run(bytes.fromhex("488b03"), AT, {"rbx": 0x5000}).gpr["rax"] == load(0x5000)
 
 
-def test_given_memory_is_seen() -> None:
+def test_the_code_reads_the_given_memory() -> None:
     state = run(bytes.fromhex("488b03"), AT, {"rbx": 0x4FFC}, {0x4FFC: b"\1\2\3\4", 0x5000: b"\5\6\7\x08"})
     assert state.gpr["rax"] == 0x0807060504030201
 
 
-def test_segments_have_bases() -> None:
+def test_segment_registers_have_bases() -> None:
     assert run(bytes.fromhex("64488b042528000000"), AT).gpr["rax"] == load(FS_BASE + 0x28)  # mov rax,fs:[0x28]
 
 
@@ -77,13 +77,13 @@ def test_segments_have_bases() -> None:
         ("90ebfe", "limit"),  # jmp to itself
     ],
 )
-def test_a_fault_is_named_at_its_instruction(before: str, text: str, fault: str) -> None:
+def test_a_fault_is_reported_at_its_instruction(before: str, text: str, fault: str) -> None:
     run(bytes.fromhex(before), AT)
     state = run(bytes.fromhex(text), AT, {"rax": 1})
     assert (state.fault, state.rip) == (fault, AT + 1)
 
 
-def test_it_stops_where_told() -> None:
+def test_the_emulator_stops_at_given_addresses() -> None:
     assert run(b"\x90" * 5, AT, stop={AT + 3}).rip == AT + 3
 
 
@@ -97,7 +97,7 @@ def test_vector_registers_and_flags_are_part_of_the_state() -> None:
     assert (state.xmm[0], state.xmm[1], state.flags & 1) == (1 << 64 | 8, 0, 1)
 
 
-def test_differences_name_what_differs() -> None:
+def test_differences_name_the_parts_of_the_state_that_differ() -> None:
     one = run(bytes.fromhex("ffc0 50"), AT, {"rax": 1})  # inc eax; push rax
     other = run(bytes.fromhex("ffc8 50"), AT, {"rax": 1})  # dec eax; push rax
     names = [line.split(":")[0] for line in differences(one, other)]
@@ -115,7 +115,7 @@ def test_position_independent_code_does_the_same_elsewhere() -> None:
         assert differences(*states, ignore=("rip",)) == []
 
 
-def test_code_that_depends_on_its_place_differs() -> None:
+def test_position_dependent_code_differs_elsewhere() -> None:
     states = [run(bytes.fromhex("488d0500000000"), at) for at in (AT, ELSEWHERE)]  # lea rax,[rip]
     assert [line.split(":")[0] for line in differences(*states, ignore=("rip",))] == ["rax"]
 

@@ -34,12 +34,12 @@ def test_counts_are_those_in_the_labels(labels: dict[str, int]) -> None:
     assert result.status == 42
 
 
-def test_a_status_other_than_zero_is_an_error_of_step_counts(labels: dict[str, int]) -> None:
+def test_step_counts_raises_for_a_nonzero_exit_status(labels: dict[str, int]) -> None:
     with pytest.raises(StepperError, match="ended with 42"):
         step_counts([build("counted")], {"counted": [1]})
 
 
-def test_edges_are_the_jumps_made(labels: dict[str, int]) -> None:
+def test_edges_are_the_jumps_that_were_taken(labels: dict[str, int]) -> None:
     edges = step_edges([build("counted")])
     at = {re.sub(r"at_\d+_", "", name): address for name, address in symbols(build("counted")).items()}
     assert Edge("counted", at["branch"], "counted", at["loop"]) in edges
@@ -81,26 +81,26 @@ def test_a_death_by_signal_is_passed_on(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("children", "expected"), [(False, 100), (True, 150)])
-def test_children_count_if_asked(children: bool, expected: int) -> None:
+def test_children_are_counted_on_request(children: bool, expected: int) -> None:
     program = build("fork", "static")
     hot = symbols(program)["hot"]
     result = step([program, "1"], {"fork": [hot]}, start="entry", children=children)
     assert result.counts == {("fork", hot): expected}
 
 
-def test_exec_starts_over_and_counts_go_on() -> None:
+def test_counting_goes_on_after_exec() -> None:
     program = build("exec", "static")
     hot = symbols(program)["hot"]
     result = step([program, "2"], {"exec": [hot]}, start="entry")
     assert (result.status, result.counts) == (0, {("exec", hot): 200})
 
 
-def test_a_command_that_is_not_there_is_an_error() -> None:
+def test_an_unknown_command_is_an_error() -> None:
     with pytest.raises(StepperError, match="no/such/file"):
         step(["/no/such/file"], {})
 
 
-def test_arrivals_say_how_control_came() -> None:
+def test_arrivals_tell_how_control_reached_an_address() -> None:
     program = build("tailcall", "static")
     names = symbols(program)
     found, whole = step_arrivals([program, "5"], {"tailcall": [names[f"state_{x}"] for x in "abc"]}, start="entry")
@@ -112,7 +112,7 @@ def test_arrivals_say_how_control_came() -> None:
             assert (after.sp, after.address != before.address) == (before.sp, True)
 
 
-def test_arrivals_end_after_so_many_steps() -> None:
+def test_arrivals_end_after_the_given_number_of_steps() -> None:
     program = build("hot8", "static")
     hot = symbols(program)["hot"]
     some, whole = step_arrivals([program, "1"], {"hot8": [hot]}, start="entry", steps=20_000)
@@ -120,7 +120,7 @@ def test_arrivals_end_after_so_many_steps() -> None:
     assert all(one.address == hot for one in some)
 
 
-def test_a_handler_is_arrived_at_by_a_signal(tmp_path: Path) -> None:
+def test_a_signal_handler_is_reached_by_a_signal(tmp_path: Path) -> None:
     text = (
         "#include <signal.h>\nvoid handler(int n) { (void)n; }\n"
         "int main(void) { signal(SIGUSR1, handler); return raise(SIGUSR1); }\n"

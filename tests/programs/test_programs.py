@@ -60,7 +60,7 @@ def test_a_program_passes_untouched(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_loop_says_ready_and_ends_with_its_input(name: str) -> None:
+def test_a_looping_program_prints_ready_and_ends_with_its_input(name: str) -> None:
     program = subprocess.Popen([build(name), "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert program.stdin and program.stdout
     first = program.stdout.readline()
@@ -89,7 +89,7 @@ def test_a_variant_passes_untouched(name: str, variant: str) -> None:
         ("stripped", "DYN", True, False),
     ],
 )
-def test_a_variant_is_what_it_says(variant: str, kind: str, interpreter: bool, symbols: bool) -> None:
+def test_a_variant_has_the_properties_in_its_name(variant: str, kind: str, interpreter: bool, symbols: bool) -> None:
     text = subprocess.run(["readelf", "-hlSW", build("work", variant)], capture_output=True, text=True).stdout
     assert re.search(rf"Type: +{kind} ", text)
     assert ("INTERP" in text, " .symtab " in text) == (interpreter, symbols)
@@ -99,7 +99,7 @@ def test_hot8_counts_its_calls() -> None:
     assert "calls hot 800\n" in run(build("hot8"), "100").stdout
 
 
-def test_nothing_interrupts_a_sleeper() -> None:
+def test_sleeping_system_calls_are_not_interrupted() -> None:
     assert run(build("syscalls")).stdout == "interrupted 0\nok syscalls\n"
 
 

@@ -35,13 +35,13 @@ from tests.providers.sessions import traced
         ("pid1:a.out:main:entry", "D_PDESC_ZERO", "is traced, and no other"),
     ],
 )
-def test_a_mistake_has_dtraces_tag(description: str, tag: str, message: str) -> None:
+def test_mistakes_in_descriptions_have_dtraces_tags(description: str, tag: str, message: str) -> None:
     with pytest.raises(NoSuchProbe, match=re.escape(message)) as caught:
         traced(f"{description} {{ }}", str(build("hot8")), "1")
     assert caught.value.tag == tag
 
 
-def test_an_instruction_by_its_address_fires_as_by_its_offset() -> None:
+def test_an_instruction_named_by_address_fires_like_one_named_by_offset() -> None:
     program = build("hot8", "nopie")  # is where its file says
     symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
     (start,) = [line.split()[0].lstrip("0") for line in symbols.splitlines() if line.endswith(" hot")]
@@ -70,7 +70,7 @@ def test_a_description_without_a_name_means_each_instruction() -> None:
     assert (done.refused, done.restored) == ({}, True)
 
 
-def test_a_glob_means_the_instructions_whose_offsets_it_fits() -> None:
+def test_a_glob_selects_instructions_by_offset() -> None:
     program = build("hot8")
     known = {at for at in offsets(str(program), "hot") if at.startswith("1")}
     done = traced("pid$target:a.out:hot:1* { @[probename] = count(); }", program, "loop", "1")
@@ -78,20 +78,20 @@ def test_a_glob_means_the_instructions_whose_offsets_it_fits() -> None:
 
 
 @pytest.mark.parametrize("provider", ["pid{}", "p*d{}"])
-def test_a_process_is_traced_that_only_a_description_names(provider: str) -> None:
+def test_a_process_named_only_in_a_description_is_traced(provider: str) -> None:
     with Loop([build("hot8")]) as loop:
         done = traced(f"{provider.format(loop.pid)}:a.out:hot:entry /++n == 10/ {{ trace(pid); exit(0); }}")
         assert (done.lines, done.restored) == ([str(loop.pid)], True)
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 
 
-def test_a_number_behind_a_name_is_a_process_only_if_that_has_the_provider() -> None:
+def test_a_number_after_a_provider_is_a_pid_only_if_the_process_has_the_provider() -> None:
     """If the process had been attached to, the reason would be another: that it has no such probes."""
     with Loop([build("hot8")]) as loop, pytest.raises(NoSuchProbe, match=r"does not match any probes$"):
         traced(f"nosuch{loop.pid}:::go {{ }}")
 
 
-def test_gilk_itself_is_refused() -> None:
+def test_tracing_gilk_itself_is_refused() -> None:
     """This runs in a process of its own, because the tested case once crashed it."""
     text = "from tests.providers.sessions import traced\ntraced('pid$pid:libc:malloc:entry { }')"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)

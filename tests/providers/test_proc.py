@@ -23,7 +23,7 @@ _EXECUTING = """
     proc:::exec-failure { @f["failed"] = sum(arg0); }"""
 
 
-def test_threads_and_children() -> None:
+def test_proc_probes_fire_for_threads_and_children() -> None:
     """Four threads, and a child that ends before the program does."""
     assert traced(_PROGRAM, build("calls"), "10").numbers() == {
         "create": 1, "lwp-create": 4, "lwp-exit": 4, "exit": 2, "statuses": 2, "a child": 1, "its end": 1
@@ -90,7 +90,7 @@ SENT = """
 """
 
 
-def test_signals_that_are_sent_and_taken(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_proc_probes_fire_for_signals_sent_and_handled(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "signals.c").write_text(SIGNALS)
     subprocess.run(["gcc", "-Wall", "-O1", "-pthread", "signals.c", "-o", "signals"], cwd=tmp_path, check=True)
     done = traced(SENT, tmp_path / "signals")
@@ -114,12 +114,12 @@ def test_signals_that_are_sent_and_taken(tmp_path: Path, capfd: pytest.CaptureFi
         ("sched:::on-cpu", "it is about a kernel: load the driver"),
     ],
 )
-def test_what_the_process_does_not_show_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_unavailable_proc_probes_are_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(NoSuchProbe, match=f"{text} does not match any probes: .*{why}"):
         traced(text, "true")
 
 
 @pytest.mark.stress
-def test_programs_that_are_executed() -> None:
+def test_proc_probes_fire_for_executed_programs() -> None:
     done = traced(_EXECUTING, "sh", "-c", "/nonexistent; /bin/true; exit 0")
     assert done.numbers() == {"/nonexistent": 1, "/bin/true": 1, "failed": 2}

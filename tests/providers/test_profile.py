@@ -20,7 +20,7 @@ _PROGRAM = """
     profile-199 /n >= 40 && met/ { exit(0); }"""
 
 
-def test_where_threads_run() -> None:
+def test_profile_finds_threads_where_they_run() -> None:
     """Patches count as the code that they stand for; self-> variables are those of the other probes."""
     with Loop([build("work")]) as loop:
         done = traced(_PROGRAM, pid=loop.pid)
@@ -41,7 +41,7 @@ def stacks(pid: int) -> list[str]:
     return " ".join(done.lines).split("stacks ", 1)[1].split(" end")[:-1]
 
 
-def test_a_stack_is_that_of_the_sample() -> None:
+def test_stacks_of_samples_lead_to_the_programs_start() -> None:
     """Whatever the thread has done since, each stack leads from the sampled place to the program's beginning."""
     with Loop([build("work")]) as loop:
         found = stacks(loop.pid)
@@ -69,7 +69,7 @@ int main(void) { goes_on(); }
 """
 
 
-def test_a_stack_of_a_function_about_to_return(tmp_path: Path) -> None:
+def test_a_stack_sampled_at_a_return_is_complete(tmp_path: Path) -> None:
     with subprocess.Popen([compile_text(tmp_path, "popped", _POPPED)]) as child:
         found = [stack for stack in stacks(child.pid) if "`popped+" in stack]
         child.kill()
@@ -77,13 +77,13 @@ def test_a_stack_of_a_function_about_to_return(tmp_path: Path) -> None:
     assert not [stack for stack in found if not stack.endswith("`_start+0x21")], found
 
 
-def test_who_sleeps_is_not_found() -> None:
+def test_sleeping_threads_are_not_sampled() -> None:
     with subprocess.Popen(["sleep", "100"]) as asleep:
         done = traced("profile-499 { @ = count(); } tick-200ms { exit(0); }", pid=asleep.pid)
         assert done.lines == [] and asleep.poll() is None
         asleep.kill()
 
 
-def test_without_a_process_it_fires_once_for_all_processors() -> None:
+def test_without_a_process_profile_fires_once_for_all_processors() -> None:
     done = traced('profile-97 { n++; } profile-97 /n == 3/ { printf("times %d\\n", n); exit(0); }')
     assert done.numbers() == {"times": 3}

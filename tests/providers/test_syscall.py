@@ -31,14 +31,14 @@ _PROGRAM = """
     syscall::getppid:entry /pid != $target/ { @["in the child"] = count(); }"""
 
 
-def test_numbers_are_those_of_the_kernels_header() -> None:
+def test_system_call_numbers_are_those_of_the_kernels_header() -> None:
     if not _HEADER.exists():
         pytest.skip("no headers of the kernel")
     told = dict(re.findall(r"#define __NR_(\w+) (\d+)", _HEADER.read_text()))
     assert {name: int(number) for name, number in told.items()}.items() <= {n: k for k, n in NAMES.items()}.items()
 
 
-def test_every_call_is_seen_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_system_call_fires_once(capfd: pytest.CaptureFixture[str]) -> None:
     """This includes calls whose number is only in the register, and a call that a handler interrupts with calls of
     its own."""
     command = [str(build("calls")), "40"]
@@ -80,13 +80,15 @@ _OWN = ("syscalls", "signals", "fork", "vfork", "spawn", "exec", "threads", "set
 @pytest.mark.stress
 @pytest.mark.parametrize("name", _OWN)
 @pytest.mark.parametrize("variant", ["default", "static"])
-def test_programs_do_what_they_do(name: str, variant: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_programs_behave_the_same_with_all_system_calls_probed(
+    name: str, variant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     done = traced("syscall:::entry, syscall:::return { @ = count(); }", build(name, variant))
     assert capfd.readouterr().out.splitlines()[-1].startswith("ok ")
     assert int(done.lines[-1]) > 0
 
 
-def test_names_and_globs() -> None:
+def test_system_calls_are_selected_by_name_and_glob() -> None:
     with Loop([build("work")]) as loop, attach(loop.pid) as process:
 
         def named(text: str) -> set[str]:
@@ -101,7 +103,7 @@ def test_names_and_globs() -> None:
         assert not any(probe.sites for probe in syscall.probes(process, described("syscall::exit*:return")))
 
 
-def test_a_filter_that_may_kill_is_not_given_reason_to(tmp_path: Path) -> None:
+def test_syscall_probes_are_refused_if_a_seccomp_filter_may_kill_for_them(tmp_path: Path) -> None:
     """The filter lets everything pass; but only the program knows what it examines."""
     program = compile_text(tmp_path, "filtered", _FILTERED)
     with mortal([program]) as running:

@@ -34,7 +34,7 @@ _NOTE = re.compile(
 
 
 @pytest.mark.parametrize("path", _WITH_MARKS, ids=lambda path: path.name)
-def test_marks_are_those_that_readelf_shows(path: Path) -> None:
+def test_usdt_notes_are_those_that_readelf_shows(path: Path) -> None:
     try:
         found = marks(path)
     except GilkError:
@@ -47,11 +47,11 @@ def test_marks_are_those_that_readelf_shows(path: Path) -> None:
     assert [(m.provider, m.name, m.address, m.semaphore, m.arguments.strip()) for m in found] == rows
 
 
-def test_an_image_without_marks_has_none() -> None:
+def test_an_image_without_usdt_notes_has_no_probes() -> None:
     assert marks(build("work")) == ()
 
 
-def test_a_file_that_was_replaced_has_the_marks_of_the_new_one(tmp_path: Path) -> None:
+def test_a_replaced_file_has_the_notes_of_the_new_one(tmp_path: Path) -> None:
     place = tmp_path / "program"
     shutil.copy(build("work"), place)
     assert usdt.marks_of(place) == ()
@@ -63,7 +63,7 @@ def test_a_file_that_was_replaced_has_the_marks_of_the_new_one(tmp_path: Path) -
     assert usdt.marks_of(place) == ()
 
 
-def test_operands_that_cannot_be_fetched_are_named() -> None:
+def test_unsupported_operands_are_refused() -> None:
     unknown = "8f@%xmm0 4@%st(1) 8@%fs:16 8@8(%rip) 8@gone(%rip) 8@(%eax) 8@- 8@a*b(%rax) 8@$09"
     for text in unknown.split():
         assert operands(text, {"here": 64}.get) == (None,), text
@@ -85,7 +85,7 @@ def test_operands_that_cannot_be_fetched_are_named() -> None:
         ("4@here+4(%rip)", "((gd_u32)d_word(regs, ((gd_u64)0x44UL), 4))"),
     ],
 )
-def test_an_operand_as_c(text: str, expected: str) -> None:
+def test_an_operand_becomes_a_c_expression(text: str, expected: str) -> None:
     (found,) = operands(text, {"here": 64}.get)
     assert found is not None
     assert ExpressionPrinter(0, 0).emit(found) == expected
@@ -101,7 +101,7 @@ def test_an_operand_as_c(text: str, expected: str) -> None:
         ("4@here+4(%rip)", 68),
     ],
 )
-def test_the_address_of_an_operand(text: str, expected: int) -> None:
+def test_operands_in_memory_have_the_right_address(text: str, expected: int) -> None:
     (found,) = operands(text, {"here": 64}.get)
     assert isinstance(found, Peek)
     registers = {"rax": 0x30, "rbx": 0x50, "rbp": 0x1000, "rdi": 0x7000}
@@ -111,7 +111,7 @@ def test_the_address_of_an_operand(text: str, expected: int) -> None:
     assert eval(code, {"__builtins__": {}}) & (1 << 64) - 1 == expected
 
 
-def test_every_passage_fires_with_the_values_of_the_program(capfd: pytest.CaptureFixture[str]) -> None:
+def test_usdt_probes_fire_with_the_programs_values(capfd: pytest.CaptureFixture[str]) -> None:
     program = """#pragma D depends_on provider marked
         marked$target:::work-step { @n["passages"] = count(); @a["first"] = sum(arg0); @b["second"] = sum(arg1); }
         marked$target:a.out::work__step { @c["third"] = sum(arg2); @l["both"] = sum(arg3 * 10 + arg4); }
@@ -128,7 +128,7 @@ def test_every_passage_fires_with_the_values_of_the_program(capfd: pytest.Captur
     assert (done.refused, done.errors) == ({}, "")
 
 
-def test_who_listens_is_taken_back() -> None:
+def test_semaphores_are_lowered_after_the_session() -> None:
     """An argument that cannot be fetched makes its probe refused."""
     with Loop([build("marked")]) as loop:
         program = """marked*:::work-step { @ = count(); hit = 1; } marked*:::float { trace(arg0); }
@@ -149,7 +149,7 @@ def _semaphore(pid: int) -> int:
         return int.from_bytes(memory.read(2), "little")
 
 
-def test_names_and_globs() -> None:
+def test_usdt_probes_are_selected_by_name_and_glob() -> None:
     with Loop([build("marked")]) as loop, attach(loop.pid) as process:
         provider = f"marked{loop.pid}"
         both = [(provider, "marked", function, "work-step") for function in ("step", "other_step")]
@@ -164,7 +164,7 @@ def listed(process: Process, text: str) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.mark.stress
-def test_functions_of_python_are_those_that_gdb_stops_at() -> None:
+def test_python_function_probes_fire_where_gdb_stops() -> None:
     python = ["/usr/bin/python3", "-I", "-S", "-c", _COUNTING]
     if not marks(Path(python[0])):
         pytest.skip("python3 has no marks")

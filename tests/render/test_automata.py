@@ -33,7 +33,7 @@ def test_an_automaton_is_a_table_and_three_lines() -> None:
     assert len(lines) == 7
 
 
-def test_json_has_the_same() -> None:
+def test_json_has_the_same_content_as_the_text() -> None:
     (found,) = json.loads(json.dumps(automata_json([RACE])))
     assert [one["keys"] for one in found["elements"]] == [[], [], ["path"]]
     assert found["transitions"][0] == {"source": 0, "element": 0, "target": 1}
@@ -46,7 +46,7 @@ def test_join_points_are_shown_as_they_are_written() -> None:
     assert pointed(AliasAccess(False, "b", "n + 1")) == "read(b, n + 1)"
 
 
-def test_deeds_stand_below_their_event_and_obey_no_terminal() -> None:
+def test_actions_are_printed_below_their_event_without_control_characters() -> None:
     model = AspectModel((RACE,))
     listed = events("""
         {"call": "stat", "args": ["/a"], "at": "1s"}

@@ -30,7 +30,7 @@ def test_buckets_and_percentiles(values: list[int]) -> None:
     assert abs(made.total - sum(values)) <= sum(values) >> 50
 
 
-def test_rendering() -> None:
+def test_a_histogram_as_text() -> None:
     assert Histogram.of(np.array([0, 1, 300, 500, 500, 1100])).render("f").splitlines() == [
         "f: 6 calls; least 0ns, median 300ns, 90% 1.1us, 99% 1.1us, most 1.1us, total 2.4us",
         "  [0ns, 1ns)                 1 |##############                          |",
@@ -42,7 +42,7 @@ def test_rendering() -> None:
     ]
 
 
-def test_negative_times_of_a_corrupt_record_count_as_none() -> None:
+def test_negative_times_of_corrupt_records_count_as_zero() -> None:
     assert Histogram.of(np.array([-5, 3])).buckets == ((0, 1), (1, 0), (2, 1))
 
 
@@ -52,6 +52,6 @@ def test_functions_come_in_order_of_their_total() -> None:
     assert [(name, histogram.total) for name, histogram in made.items()] == [("g", 100), ("?", 50), ("f", 3)]
 
 
-def test_no_calls_no_histograms() -> None:
+def test_without_calls_there_are_no_histograms() -> None:
     empty = pa.array([], pa.string()).dictionary_encode()
     assert by_function(pa.table({"function": empty, "duration": pa.array([], pa.int64())})) == {}

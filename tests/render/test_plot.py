@@ -76,7 +76,7 @@ def numbers(made: Picture) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def test_durations_over_time_by_process(trace: Trace) -> None:
+def test_scatter_plots_durations_over_time_by_process(trace: Trace) -> None:
     made = picture(trace, PlotOptions(PlotKind.SCATTER))
     assert numbers(made) == {"cat": [(1.0, 2.0), (7.0, 3.0)], "sort": [(5.0, 0.0001), (20.0, 1.0)]}
     assert (made.x_label, made.y_label) == ("time in ms", "duration in ms")
@@ -84,14 +84,14 @@ def test_durations_over_time_by_process(trace: Trace) -> None:
     assert made.notes == ()
 
 
-def test_of_points_that_are_meant(trace: Trace) -> None:
+def test_scatter_plots_only_the_chosen_points(trace: Trace) -> None:
     made = picture(trace, PlotOptions(PlotKind.SCATTER, of=("p:f:@*",)))
     assert made.y_label == "events so far"
     assert numbers(made) == {"sort": [(float(n), float(m)) for m, n in enumerate((30, 31, 32, 33, 36, 36), 1)]}
     assert made.x_label == "time in ms"
 
 
-def test_short_spans_far_from_the_beginning_have_one_of_their_own(trace: Trace) -> None:
+def test_short_spans_late_in_a_trace_have_an_origin_of_their_own(trace: Trace) -> None:
     made = picture(
         trace,
         PlotOptions(PlotKind.STEP, of=("f",), sql="SELECT time * 1000 AS time, point FROM samples WHERE pid = 20"),
@@ -102,7 +102,7 @@ def test_short_spans_far_from_the_beginning_have_one_of_their_own(trace: Trace) 
     assert made.lines[0].x[0] == 0
 
 
-def test_values_that_were_logged(trace: Trace) -> None:
+def test_scatter_plots_logged_values(trace: Trace) -> None:
     made = picture(trace, PlotOptions(PlotKind.SCATTER, of=("g",), by=By.THREAD))
     assert [y for _, y in numbers(made)["worker 21"]] == [-5.0, 7.0]
     assert made.y_label == "value logged"
@@ -111,7 +111,7 @@ def test_values_that_were_logged(trace: Trace) -> None:
     assert made.notes == ("1 value of 0 or less: no place on a logarithmic axis",)
 
 
-def test_steps_are_in_natural_order_and_only_where_they_change(trace: Trace) -> None:
+def test_step_plots_have_points_in_natural_order_and_only_changes(trace: Trace) -> None:
     made = picture(trace, PlotOptions(PlotKind.STEP, of=("f",)))
     assert made.ticks == ("p:f:@2:pre", "p:f:@10:pre")
     (line,) = made.lines
@@ -120,7 +120,7 @@ def test_steps_are_in_natural_order_and_only_where_they_change(trace: Trace) -> 
     assert np.allclose(np.diff(line.x), [1, 2, 3, 0])
 
 
-def test_a_return_is_no_event(trace: Trace) -> None:
+def test_returns_are_not_plotted_as_events(trace: Trace) -> None:
     made = picture(trace, PlotOptions(PlotKind.STEP, of=("read",)))
     assert made.ticks == ("libc.so.6:read:entry",)
 
@@ -156,7 +156,7 @@ def test_intervals_are_within_a_series(trace: Trace) -> None:
     assert ends["sort"][0] == pytest.approx(15, abs=0.2)
 
 
-def test_a_query_is_drawn(trace: Trace) -> None:
+def test_the_result_of_a_query_is_plotted(trace: Trace) -> None:
     sql = "SELECT start AS time, duration, 'every ' || depth AS series FROM calls ORDER BY start DESC"
     made = picture(trace, PlotOptions(PlotKind.SCATTER, sql=sql))
     assert list(numbers(made)) == ["every 0"]
@@ -165,12 +165,12 @@ def test_a_query_is_drawn(trace: Trace) -> None:
     assert made.ticks == ("p:f:@2:pre", "p:f:@10:pre")
 
 
-def test_an_experiment_counts_from_when_its_targets_were_let_go(trace: Trace) -> None:
+def test_times_of_an_experiment_count_from_the_start_of_its_targets(trace: Trace) -> None:
     experiment = replace(trace, tally=Tally(partial=False, report={"experiment": {"began": 1 * MS}}))
     assert [x for x, _ in numbers(picture(experiment, PlotOptions(PlotKind.SCATTER)))["cat"]] == [0.0, 6.0]
 
 
-def test_spectrum(tmp_path: Path) -> None:
+def test_the_spectrum_of_a_period_has_a_peak(tmp_path: Path) -> None:
     """A sample every 20 ms is a peak at 50 Hz."""
     many = [sample(n * 20 * MS, 20, 3, "stamp") for n in range(2000)]
     made = picture(stored(tmp_path / "a.parquet", many, Tally(partial=False)), PlotOptions(PlotKind.SPECTRUM, bin=MS))
@@ -203,13 +203,13 @@ def test_spectrum(tmp_path: Path) -> None:
         (PlotOptions(PlotKind.STEP, sql="SELECT nonsense"), "bad-query"),
     ],
 )
-def test_what_cannot_be_plotted_is_said(trace: Trace, options: PlotOptions, slug: str) -> None:
+def test_impossible_plots_are_refused(trace: Trace, options: PlotOptions, slug: str) -> None:
     with pytest.raises(UsageError) as caught:
         picture(trace, options)
     assert caught.value.slug == slug
 
 
-def test_what_is_not_shown_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plot_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plot, "_MOST_MARKS", 100)
     monkeypatch.setattr(plot, "_MOST_LINES", 1)
     many = [sample(n, 20, 3 + n % 2, "stamp") for n in range(1000)] + [sample(5, 10, 3, "stamp")]
@@ -231,7 +231,7 @@ def test_what_is_not_shown_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", [PlotKind.SCATTER, PlotKind.STEP, PlotKind.HISTOGRAM])
-def test_the_figure_has_the_pictures_numbers(trace: Trace, kind: PlotKind) -> None:
+def test_the_matplotlib_figure_has_the_numbers_of_the_picture(trace: Trace, kind: PlotKind) -> None:
     made = picture(trace, PlotOptions(kind))
     axes = plot_draw.draw(made).axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == (made.x_label, made.y_label)
@@ -246,7 +246,7 @@ def test_the_figure_has_the_pictures_numbers(trace: Trace, kind: PlotKind) -> No
         assert [label.get_text() for label in axes.get_yticklabels()] == list(made.ticks)
 
 
-def test_names_from_the_target_are_text(trace: Trace) -> None:
+def test_names_from_the_target_are_escaped(trace: Trace) -> None:
     made = replace(picture(trace, PlotOptions(PlotKind.SCATTER)), title="a$b$\x1b[31m", notes=("n$1",))
     figure = plot_draw.draw(made)
     assert figure.axes[0].get_title() == r"a\$b\$?[31m"
@@ -271,7 +271,7 @@ def _is_pdf(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "check"), [("png", _is_png), ("svg", _is_svg), ("pdf", _is_pdf)])
-def test_files_are_what_they_say_and_always_the_same(
+def test_picture_files_have_their_format_and_are_reproducible(
     trace: Trace, tmp_path: Path, suffix: str, check: Callable[[Path], None]
 ) -> None:
     first, second = tmp_path / f"1.{suffix}", tmp_path / f"2.{suffix}"
@@ -282,19 +282,19 @@ def test_files_are_what_they_say_and_always_the_same(
 
 
 @pytest.mark.parametrize("name", ["a.gif", "png", "a.png.txt", ""])
-def test_other_formats_are_refused(name: str) -> None:
+def test_unknown_picture_formats_are_refused(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         plot_draw.check(Path(name))
     assert caught.value.slug == "bad-picture"
 
 
-def test_a_place_that_cannot_be_written_to(trace: Trace, tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_written_is_an_error(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         plot_draw.save(picture(trace, PlotOptions(PlotKind.SCATTER)), tmp_path / "none" / "a.png")
     assert caught.value.slug == "cannot-write"
 
 
-def test_without_matplotlib_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_matplotlib_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -304,7 +304,7 @@ def test_without_matplotlib_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> 
     assert "gilk[plot]" in caught.value.hint
 
 
-def test_the_command_line(trace: Trace, gilk_on_path: dict[str, str]) -> None:
+def test_options_of_gilk_plot(trace: Trace, gilk_on_path: dict[str, str]) -> None:
     def gilk(*words: str) -> subprocess.CompletedProcess[str]:
         command = ["gilk", "plot", str(trace.path), *words]
         return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)

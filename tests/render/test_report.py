@@ -34,7 +34,7 @@ FULL = RunReport(
 )
 
 
-def test_json_has_what_is_promised() -> None:
+def test_json_of_a_report_has_the_documented_members() -> None:
     made = json.loads(json.dumps(FULL.to_json()))
     latency = made.pop("latency")
     assert made == {
@@ -59,7 +59,7 @@ def test_json_has_what_is_promised() -> None:
     assert latency["f"]["buckets"] == [[4, 1], [8, 1]]
 
 
-def test_text_says_it_all() -> None:
+def test_the_text_of_a_report_has_all_parts() -> None:
     text = FULL.render(terminal=False)
     for words in (
         "8 of 10 points instrumented in 12.3 ms\n",
@@ -78,29 +78,29 @@ def test_text_says_it_all() -> None:
     assert "NOT" not in text and "partial" not in text
 
 
-def test_tactics_are_for_those_who_ask() -> None:
+def test_tactics_are_shown_with_verbose_only() -> None:
     assert "8 of 10 points instrumented in 12.3 ms (7 by jump, 1 by pun)\n" in FULL.render(False, verbose=True)
 
 
-def test_calls_at_the_edges_of_a_trace_are_told_apart_for_those_who_ask() -> None:
+def test_kinds_of_partial_calls_are_shown_with_verbose_only() -> None:
     calls = {"whole": 9, "left": 3, "open": 2, "before": 4, "cut": 0}
     report = TraceReport(FULL, TraceDescription(0, 10_000, "now", "exit"), 5, 0, 1.0, calls, 2)
     assert "not whole: 6 at the edges, 3 left\n" in report.render()
     assert "not whole: 3 left, 2 open, 4 before\n" in report.render(verbose=True)
 
 
-def test_of_many_refused_points_the_first_are_named_and_the_others_counted() -> None:
+def test_the_first_of_many_refused_points_are_named_and_the_others_counted() -> None:
     text = refused_by_name([RefusedPoint(f"f:@{n}:pre", "no-room") for n in range(13)])
     assert text.startswith("  f:@0:pre: no-room\n") and text.endswith("  f:@9:pre: no-room\n  and 3 more\n")
 
 
-def test_code_that_was_not_restored_is_said_loudly() -> None:
+def test_the_report_warns_of_code_that_was_not_restored() -> None:
     assert "NOT what it was" in RunReport(restored=False).render(terminal=False)
     assert "NOT" not in RunReport(restored=None).render(terminal=False)
     assert "partial" in RunReport(partial=True).render(terminal=False)
 
 
-def test_nothing_missing_nothing_said() -> None:
+def test_without_losses_there_are_no_lines_about_losses() -> None:
     assert losses(0, 0, 0, 0) == []
 
 

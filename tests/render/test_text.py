@@ -10,7 +10,7 @@ import pytest
 from gilk.render.text import cell, nanoseconds, plural, table
 
 
-def test_plain_columns_line_up_with_numbers_to_the_right() -> None:
+def test_columns_are_aligned_with_numbers_to_the_right() -> None:
     text = table(("count", "point"), [(5, "f:entry"), (12345678, "g"), (None, "")], terminal=False)
     assert text == "   count  point\n       5  f:entry\n12345678  g\n\n"
 
@@ -27,7 +27,7 @@ def test_a_table_for_a_terminal_has_the_same_words() -> None:
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_control_characters_are_shown_not_obeyed(terminal: bool) -> None:
+def test_control_characters_are_shown_escaped(terminal: bool) -> None:
     text = table(("name",), [("a\x1b[2Jb\nc\x9b",)], terminal)
     assert "a\\x1b[2Jb\\x0ac\\x9b" in text
     assert cell("\r") == "\\x0d"
@@ -41,5 +41,5 @@ def test_durations_have_three_digits_and_a_unit(value: int, text: str) -> None:
     assert nanoseconds(value) == text
 
 
-def test_plurals() -> None:
+def test_plurals_of_nouns() -> None:
     assert [plural(n, "process") for n in (0, 1, 2)] == ["0 processes", "1 process", "2 processes"]

@@ -82,7 +82,7 @@ def test_details_of_a_call_and_a_search_are_part_of_the_address(small: Path, tmp
     assert text_of(dom(made, "#q=/^c|s.s_/"), "hits").strip() == "2"
 
 
-def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:
+def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     records = nested(("main", 10, *((name, 10) for name in HOSTILE)))
     trace = read(write(tmp_path / "a.parquet", records))
     made = tmp_path / "a.html"
@@ -97,7 +97,7 @@ def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("times", [17, pytest.param(167, marks=pytest.mark.stress)])
-def test_tens_of_thousands_of_calls_are_drawn_and_half_a_million(tmp_path: Path, times: int) -> None:
+def test_large_traces_of_up_to_half_a_million_calls_are_drawn(tmp_path: Path, times: int) -> None:
     one = nested(*(("f", 3, ("g", 3, ("h", 3))) for _ in range(1000)))
     long = one[-1][0] + 1
     records = [(time + n * long, *rest) for n in range(times) for time, *rest in one]
@@ -113,7 +113,7 @@ def unpacked(document: str) -> bytes:
     return zlib.decompress(base64.b64decode(re.search(r'id="data">([^<]*)<', document)[1]))  # type: ignore[index]
 
 
-def test_the_page_reaches_nothing(small: Path) -> None:
+def test_the_page_loads_nothing_from_elsewhere(small: Path) -> None:
     document = page(read(small))
     assert "default-src 'none'" in document
     assert not re.search(
@@ -127,7 +127,7 @@ def test_a_trace_without_calls_makes_a_page(tmp_path: Path) -> None:
     assert b'"calls": 0' in unpacked(document)
 
 
-def test_numbers_are_what_protobuf_makes_of_them() -> None:
+def test_numbers_are_encoded_like_protobuf() -> None:
     import numpy as np
     from google.protobuf.internal.encoder import _VarintBytes  # type: ignore[import-untyped]
 
@@ -138,7 +138,7 @@ def test_numbers_are_what_protobuf_makes_of_them() -> None:
     assert _numbers(np.array(values, np.uint64)) == expected
 
 
-def test_rows_of_a_walk_are_all_in_the_page(tmp_path: Path) -> None:
+def test_all_calls_of_a_random_trace_are_in_the_page(tmp_path: Path) -> None:
     machine = run(11, 500, threads=3, kernel=True)
     data = unpacked(page(read(write(tmp_path / "a.parquet", machine.records))))
     assert f'"calls": {len(machine.calls)}'.encode() in data

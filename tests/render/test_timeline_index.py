@@ -44,7 +44,7 @@ def answers(path: Path) -> list[Any]:
     ]
 
 
-def test_the_head_is_that_of_a_page(tmp_path: Path) -> None:
+def test_the_head_of_an_index_is_that_of_a_whole_page(tmp_path: Path) -> None:
     """The page of `gilk show --html` is made of the whole trace at once."""
     for seed in range(4):
         path = write(tmp_path / f"{seed}.parquet", run(seed, 2000, threads=3, kernel=seed % 2 == 1).records)
@@ -71,14 +71,14 @@ def test_a_call_has_its_callers_and_its_calls(tmp_path: Path) -> None:
         assert found["function_calls"] == names.count(names[call])
 
 
-def test_figures_are_those_of_a_table(tmp_path: Path) -> None:
+def test_figures_of_an_index_are_those_of_the_table_of_functions(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", run(2, 3000, threads=3).records)
     whole = {(row["function"], row["calls"], row["self"]) for row in functions(read(path).flow)}
     found = timeline_index.opened(path).view(-1, 1 << 60)
     assert {(row["function"], row["calls"], row["self"]) for row in found["functions"]} == whole
 
 
-def test_it_is_made_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_made_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "x.parquet", run(1, 3000).records)
     told: list[tuple[int, int]] = []
     timeline_index.opened(path, lambda done, of: told.append((done, of)))
@@ -94,7 +94,7 @@ def test_it_is_made_once(tmp_path: Path, cache: Path, monkeypatch: pytest.Monkey
     assert len([*cache.iterdir()]) == 2
 
 
-def test_what_is_not_made_part_by_part_is_kept_too(tmp_path: Path, cache: Path) -> None:
+def test_indexes_of_traces_with_a_depth_are_cached_too(tmp_path: Path, cache: Path) -> None:
     """A trace with a depth is processed as a whole."""
     records = run(1, 1000).records
     trace = TraceDescription(records[0][0], records[-1][0], "now", "exit", depth=2)
@@ -106,7 +106,7 @@ def test_what_is_not_made_part_by_part_is_kept_too(tmp_path: Path, cache: Path) 
     assert file.stat().st_mtime_ns >= before
 
 
-def test_one_that_was_tampered_with_is_made_again(tmp_path: Path, cache: Path) -> None:
+def test_an_index_that_was_tampered_with_is_made_again(tmp_path: Path, cache: Path) -> None:
     path = write(tmp_path / "x.parquet", run(3, 2000, threads=2).records)
     good, chance = answers(path), random.Random(1)
     (file,) = cache.iterdir()
@@ -122,7 +122,9 @@ def test_one_that_was_tampered_with_is_made_again(tmp_path: Path, cache: Path) -
 
 @pytest.mark.parametrize("name", ["call", "place", "symbol", "start", "state"])
 @pytest.mark.parametrize("value", [-(2**31), -1, 2**31 - 1])
-def test_numbers_that_lead_nowhere_are_no_end_of_the_worker(tmp_path: Path, cache: Path, name: str, value: int) -> None:
+def test_a_forged_index_with_wrong_numbers_does_not_end_the_worker(
+    tmp_path: Path, cache: Path, name: str, value: int
+) -> None:
     """The numbers have a valid seal: the worker answers, or makes the index again."""
     path = write(tmp_path / "x.parquet", run(3, 500).records)
     key = timeline_index._key(path)
@@ -150,7 +152,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, cache: Path) -> None:
     assert not [*cache.iterdir()]
 
 
-def test_a_file_of_the_bench_is_as_it_should_be(tmp_path: Path) -> None:
+def test_the_generated_trace_of_the_bench_has_its_documented_shape(tmp_path: Path) -> None:
     """It has the shape that its page in docs/bench.md says, and most of its calls are plain."""
     long_trace.write(tmp_path / "x.parquet", 20_000)
     flow = read(tmp_path / "x.parquet").flow

@@ -9,7 +9,7 @@ from gilk.trace.folding import FunctionFigures, TopPeriod
 SEEN = {(f"f{n}", "a.out"): 100 - n for n in range(30)}
 
 
-def test_where_no_calls_are_followed_samples_have_the_rows() -> None:
+def test_without_followed_calls_rows_are_those_of_samples() -> None:
     text = to_text(TopPeriod(0, 10**9, (), 0, 0, (), SEEN), 20, "self", False)
     first, heading, *rows = text.splitlines()
     assert first == "1s, no calls are followed; samples tell where threads ran"
@@ -19,7 +19,7 @@ def test_where_no_calls_are_followed_samples_have_the_rows() -> None:
     assert len(to_text(TopPeriod(0, 10**9, (), 0, 0, (), SEEN), 0, "self", False).splitlines()) == 2 + 30
 
 
-def test_where_calls_are_followed_their_rows_come_first() -> None:
+def test_rows_of_followed_calls_come_first() -> None:
     row = FunctionFigures("g", "a.out", 3, 5, 7)
     lines = to_text(TopPeriod(0, 10**9, (row,), 1, 0, (), SEEN), 20, "self", False).splitlines()
     assert lines[0] == "1s, 3 calls of 1 function in 1 thread" and "g" in lines[2]

@@ -50,7 +50,7 @@ def run(command: Any, *arguments: object) -> str:
     return result.output
 
 
-def test_show_says_what_is_in_the_file(file: Path) -> None:
+def test_show_describes_the_contents_of_a_file(file: Path) -> None:
     text = run(show, file)
     for words in (
         "prog 'a b' on box, 2020-09-13T12:26:40+00:00, 2.5s",
@@ -66,13 +66,13 @@ def test_show_says_what_is_in_the_file(file: Path) -> None:
     assert "value" not in text, "a column without values"
 
 
-def test_show_prints_as_many_samples_as_asked(file: Path) -> None:
+def test_show_prints_the_requested_number_of_samples(file: Path) -> None:
     assert "and 3 records more" in run(show, file, "--limit", 2)
     assert len(json.loads(run(show, file, "--json", "--limit", 2))["samples"]) == 2
     assert json.loads(run(show, file, "--json", "--limit", 0))["samples"] == []
 
 
-def test_show_as_json(file: Path) -> None:
+def test_json_of_show(file: Path) -> None:
     made = json.loads(run(show, file, "--json"))
     assert made["counts"] == {"g:entry": 42}
     assert (made["records"], made["drops"], made["partial"]) == (5, 7, False)
@@ -89,7 +89,7 @@ def test_show_of_one_thread(file: Path, thread: str, records: int, calls: int) -
     assert (made["records"], made["calls"]["paired"]) == (records, calls)
 
 
-def test_show_reads_what_a_killed_run_left(tmp_path: Path) -> None:
+def test_show_reads_the_file_of_a_killed_run(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "b.parquet", schema({0}), ABOUT)
     writer.write(pa.Table.from_pylist([sample(*event) for event in EVENTS], schema({0})))
     for name in (writer.path, partial_path(writer.path)):
@@ -131,7 +131,7 @@ def test_query_values_are_json(file: Path, expression: str, value: object) -> No
         (["show", "{file}", "--limit", "-1"], 2, "usage"),
     ],
 )
-def test_errors_are_reported(
+def test_errors_of_show_and_query_have_slugs(
     file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, slug: str
 ) -> None:
     assert main([*(argument.format(file=file) for argument in arguments), "--json"]) == status

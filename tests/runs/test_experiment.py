@@ -44,7 +44,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_everything_that_can_be_said(tmp_path: Path) -> None:
+def test_an_experiment_with_every_key_is_loaded(tmp_path: Path) -> None:
     text = """
 name = "all"
 targets = ["workload", "pid:7", "name:s*"]
@@ -82,7 +82,7 @@ instrument = "count"
     assert (second.name, second.start, second.stop) == ("parse_*=@path:count", 0.0, None)
 
 
-def test_points_in_the_kernel_make_it_a_target(tmp_path: Path) -> None:
+def test_points_in_the_kernel_make_the_kernel_a_target(tmp_path: Path) -> None:
     text = '[workload]\ncommand = "true | cat"\n[[instrument]]\npoints = "kernel:pipe_write:@4:pre"\ninstrument="stamp"'
     found = load(written(tmp_path, f'mode = "flight"\n{text}'))
     assert (found.targets, found.mode) == (("kernel",), "flight")
@@ -122,7 +122,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "place", "slug"), WRONG)
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, place: str, slug: str) -> None:
+def test_a_mistake_is_reported_with_its_place(tmp_path: Path, text: str, place: str, slug: str) -> None:
     with pytest.raises(UsageError) as caught:
         load(written(tmp_path, text))
     assert caught.value.slug == slug
@@ -130,7 +130,7 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, place: str,
 
 
 @pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir(), lambda path: path.write_bytes(b"\xff")])
-def test_a_file_that_cannot_be_read(tmp_path: Path, make: object) -> None:
+def test_an_unreadable_experiment_is_an_error(tmp_path: Path, make: object) -> None:
     make(tmp_path / "a.toml")  # type: ignore[operator]
     with pytest.raises(UsageError) as caught:
         load(tmp_path / "a.toml")
@@ -151,7 +151,7 @@ def test_a_pipeline_is_split_as_a_shell_would(line: str, words: list[list[str]])
 
 
 @pytest.mark.parametrize("line", ["a |", "| a", "a && b", "a; b", "a > f", "a 'b", "(a)", "a || b", "a & b"])
-def test_what_only_a_shell_can_do_is_refused(line: str) -> None:
+def test_shell_syntax_beyond_pipelines_is_refused(line: str) -> None:
     with pytest.raises(UsageError) as caught:
         split(line)
     assert caught.value.slug == "bad-command"
@@ -173,7 +173,7 @@ def begun(tmp_path: Path, text: str) -> Iterator[tuple[Experiment, Staged]]:
             process.keeper.leave()
 
 
-def test_nothing_of_a_pipeline_is_missed(tmp_path: Path) -> None:
+def test_every_program_of_a_pipeline_is_instrumented_from_its_start(tmp_path: Path) -> None:
     """Every program of the pipeline is held until the instruments are in: each main() is seen, and the output is
     right."""
     (tmp_path / "in").write_text("b\na\nc\n" * 1000)
@@ -233,7 +233,7 @@ stop = "1000ms"
     assert result.counts[trace.about.probes[0].point] > len(times) > 0
 
 
-def test_a_workload_beside_the_targets_is_started_when_they_are_ready(tmp_path: Path) -> None:
+def test_a_workload_starts_when_the_targets_are_instrumented(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     with Loop([build("hot8")]) as loop:
         text = f"""
@@ -258,7 +258,7 @@ instrument = "count"
     assert not result.partial
 
 
-def test_a_workload_that_does_not_end_is_ended(tmp_path: Path) -> None:
+def test_a_workload_that_does_not_end_is_killed(tmp_path: Path) -> None:
     text = SMALL.replace('"true"', '"sleep 100 | sleep 101"').replace("main:entry", "libc:nanosleep:entry")
     with begun(tmp_path, f"duration = 0.2\n{text}") as (found, running):
         running.wait(found.duration, lambda: False, lambda _: None)
@@ -269,7 +269,7 @@ def test_a_workload_that_does_not_end_is_ended(tmp_path: Path) -> None:
         assert [end.code for end in (p.wait() for p in running.processes) if end] == [143, 143]
 
 
-def test_an_instrument_whose_time_never_comes_is_said(tmp_path: Path) -> None:
+def test_an_instrument_whose_time_never_comes_is_reported(tmp_path: Path) -> None:
     with begun(tmp_path, SMALL.replace("main:entry", "libc:exit:entry") + "start = 100") as (_, running):
         running.wait(60, lambda: False, lambda _: None)
         result = running.finish()
@@ -278,7 +278,7 @@ def test_an_instrument_whose_time_never_comes_is_said(tmp_path: Path) -> None:
     assert result.counts == {}
 
 
-def test_only_the_targets_that_are_meant(tmp_path: Path) -> None:
+def test_only_the_chosen_programs_of_a_pipeline_are_instrumented(tmp_path: Path) -> None:
     text = SMALL.replace('"true"', '"true | cat"').replace("main:entry", "libc:exit:entry") + 'targets = ["c?t"]'
     with begun(tmp_path, text) as (_, running):
         running.wait(60, lambda: False, lambda _: None)
@@ -297,7 +297,7 @@ def test_only_the_targets_that_are_meant(tmp_path: Path) -> None:
         (f'targets = ["pid:{2**22 + 5}"]\n{SMALL}', "no-such-process"),
     ],
 )
-def test_what_cannot_be_begun_leaves_nothing_behind(tmp_path: Path, text: str, slug: str) -> None:
+def test_an_experiment_that_fails_to_begin_leaves_no_process(tmp_path: Path, text: str, slug: str) -> None:
     before = children()
     with pytest.raises(GilkError) as caught, begun(tmp_path, text):
         pass
@@ -314,7 +314,7 @@ def children() -> set[int]:
     return {int(row[0]) for row in rows if row[1][0] != "Z" and row[2] != "ps"}
 
 
-def test_coverage_takes_out_what_was_hit() -> None:
+def test_coverage_removes_points_that_were_hit() -> None:
     """A block of a hot function is not counted any more once it was seen."""
     with Loop([build("hot8")]) as loop:
         running = gilk.prepare_run([gilk.parse_request("hot=@coverage")], [loop.pid], [])
@@ -333,7 +333,7 @@ def test_coverage_takes_out_what_was_hit() -> None:
     assert result.numbers["spliced"] == len(running.placed[0].wanted)
 
 
-def test_ctrl_c_keeps_what_there_is(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def test_ctrl_c_keeps_the_samples_recorded_so_far(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     output = tmp_path / "out.parquet"
     text = SMALL.replace('"true"', '"cat /dev/zero | cat"').replace("main:entry", "libc:read:entry")
     path = written(

@@ -53,7 +53,7 @@ def changes(before: str, after: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("where", "key", "value", "line"), CHANGES)
-def test_one_value_is_changed(where: str, key: str, value: Any, line: str | None) -> None:
+def test_changing_a_value_leaves_all_other_lines_unchanged(where: str, key: str, value: Any, line: str | None) -> None:
     made = edit.with_value(TEXT, PATH, where, key, value)
     assert changes(TEXT, made) == ([] if line is None else [line])
     found = tomllib.loads(made)
@@ -62,7 +62,7 @@ def test_one_value_is_changed(where: str, key: str, value: Any, line: str | None
     assert all(comment in made for comment in ("# A comment.", "# counts", "# About the second."))
 
 
-def test_instruments_come_and_go() -> None:
+def test_instruments_are_added_and_removed() -> None:
     more = edit.with_instrument(TEXT, PATH, {**edit.values_of("libc:read=@path:stamp"), "start": 0.5})
     assert tomllib.loads(more)["instrument"][2] == {
         "functions": "libc:read", "strategy": "path", "instrument": "stamp", "start": 0.5,
@@ -77,7 +77,7 @@ def test_instruments_come_and_go() -> None:
         edit.values_of("main")
 
 
-def test_a_table_that_is_not_there() -> None:
+def test_a_value_in_a_missing_table_adds_the_table() -> None:
     made = edit.with_value('[[instrument]]\npoints = "a"\n', PATH, "workload", "command", "true")
     assert tomllib.loads(made) == {"workload": {"command": "true"}, "instrument": [{"points": "a"}]}
     assert tomllib.loads(edit.with_value(made, PATH, "", "duration", 3))["duration"] == 3
@@ -91,7 +91,7 @@ def test_a_table_that_is_not_there() -> None:
         "[[instrument]\n",
     ],
 )
-def test_a_text_that_is_written_otherwise_is_refused(text: str) -> None:
+def test_a_text_in_an_unsupported_form_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"not understood|not TOML") as error:
         edit.with_value(text, PATH, "instrument[1]", "start", 2.0)
     assert error.value.slug == "bad-experiment"

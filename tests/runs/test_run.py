@@ -98,7 +98,9 @@ def test_times_of_all_processes_are_on_one_line(
 
 
 @pytest.mark.parametrize("ending", [0, 1, 2])
-def test_one_that_ends_before_its_probes_are_in(three: list[subprocess.Popen[str]], ending: int) -> None:
+def test_a_process_that_ends_before_it_is_instrumented_is_named(
+    three: list[subprocess.Popen[str]], ending: int
+) -> None:
     """The other processes are watched all the same, and the report names the one that was not."""
     run = prepare_run([parse_request("marked:entry=count")], [each.pid for each in three], ())
     three[ending].kill()
@@ -114,7 +116,7 @@ def test_one_that_ends_before_its_probes_are_in(three: list[subprocess.Popen[str
     assert result.restored
 
 
-def test_all_end_before_their_probes_are_in(three: list[subprocess.Popen[str]]) -> None:
+def test_it_is_an_error_if_all_processes_end_before_they_are_instrumented(three: list[subprocess.Popen[str]]) -> None:
     run = prepare_run([parse_request("marked:entry=count")], [each.pid for each in three], ())
     for each in three:
         each.kill()
@@ -163,7 +165,7 @@ def children() -> set[int]:
 
 
 @pytest.mark.parametrize("ahead", [0, 3_600 * 10**9, -3_600 * 10**9])
-def test_a_kernels_clock_is_ours_or_so_far_ahead(ahead: int) -> None:
+def test_the_difference_of_a_kernels_clock_is_measured(ahead: int) -> None:
     """A kernel with the same clock is exactly level; another machine's clock is ahead by its difference, up to the
     time of asking."""
     session = KernelSession.__new__(KernelSession)

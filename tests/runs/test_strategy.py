@@ -38,13 +38,13 @@ PROGRAMS = [("jumptable", "5"), ("shortblocks", "5"), *LONG]
         ("f=@path:x/y.c:go", "path", CFunction(Path("x/y.c"), "go")),
     ],
 )
-def test_what_is_understood(text: str, name: str, instrument: object) -> None:
+def test_strategies_that_are_parsed(text: str, name: str, instrument: object) -> None:
     chosen = parse(text)
     assert isinstance(chosen, Chosen)
     assert (chosen.strategy.name, chosen.instrument) == (name, instrument)
 
 
-def test_what_names_points_is_as_it_was() -> None:
+def test_text_without_a_strategy_is_parsed_as_points() -> None:
     assert isinstance(parse("main:entry=count"), Request)
 
 
@@ -62,7 +62,7 @@ def test_what_names_points_is_as_it_was() -> None:
         ("=@path", "bad-point"),
     ],
 )
-def test_what_is_refused_and_why(text: str, slug: str) -> None:
+def test_malformed_strategies_are_refused(text: str, slug: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text)
     assert caught.value.slug == slug
@@ -116,7 +116,7 @@ def blocks_of(program: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("name", "argument"), PROGRAMS)
-def test_path_is_at_every_block(name: str, argument: str) -> None:
+def test_the_strategy_path_is_at_every_block(name: str, argument: str) -> None:
     program, ran = under(name, argument, "path:count")
     runs = executed(program, argument)
     assert differing(ran, {point: runs[address] for point, address in blocks_of(program).items()}) == {}
@@ -131,7 +131,7 @@ def test_coverage_counts_exactly_the_blocks_that_were_reached(name: str, argumen
 
 
 @pytest.mark.parametrize(("name", "argument"), PROGRAMS)
-def test_edges_are_those_that_were_taken(name: str, argument: str) -> None:
+def test_counted_edges_are_those_that_were_taken(name: str, argument: str) -> None:
     program, ran = under(name, argument, "edges")
     taken = step_edges([program, argument])
     expected, possible = set(), set()
@@ -162,7 +162,7 @@ def after_call(program: Path, label: str) -> bool:
 
 
 @pytest.mark.parametrize(("name", "argument"), PROGRAMS)
-def test_calls_are_those_that_objdump_shows(name: str, argument: str) -> None:
+def test_counted_call_sites_are_those_that_objdump_shows(name: str, argument: str) -> None:
     program, ran = under(name, argument, "calls:count")
     code, runs = listing(program), executed(program, argument)
     sites = {address for address, text in code.items() if re.match(r"(notrack |bnd )?call", text)}
@@ -176,7 +176,7 @@ def test_calls_are_those_that_objdump_shows(name: str, argument: str) -> None:
     assert all(re.match(r"(notrack |bnd )?jmp", code[site]) and counted[site] == runs[site] for site in tails)
 
 
-def test_time_has_every_call() -> None:
+def test_the_strategy_time_has_every_call() -> None:
     program, ran = under("recursion", "2", "time")
     runs, latency = executed(program, "2"), ran.report["latency"]
     timed = [f for f in functions(program) if not f.loops and not f.whole and f.name in latency]
@@ -207,7 +207,7 @@ def own(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_strategy_of_ones_own(own: Path) -> None:
+def test_a_strategy_may_come_from_a_python_file(own: Path) -> None:
     program = build("jumptable")
     ran = run([f"*=@{own / 'own.py'}:entries"], [program, "5"])
     starts = {f"{program.name}:{f.name}:entry": f.start for f in functions(program)}
@@ -215,13 +215,13 @@ def test_a_strategy_of_ones_own(own: Path) -> None:
     assert differing(ran, {point: runs[start] for point, start in starts.items()}) == {}
 
 
-def test_it_is_found_from_a_directory_and_says_its_instrument(own: Path) -> None:
+def test_a_strategy_file_is_found_in_the_directory_and_names_its_instrument(own: Path) -> None:
     assert find("own.py:ends", own).instrument == Builtin.COUNT
     assert choose("main", "own.py:ends", "stamp", own).instrument == Builtin.STAMP
 
 
 @pytest.mark.parametrize("name", ["broken", "odd"])
-def test_one_that_fails_is_named(own: Path, name: str) -> None:
+def test_an_error_in_a_strategy_names_it(own: Path, name: str) -> None:
     chosen = parse(f"main=@{own / 'own.py'}:{name}")
     with gilk.launch([str(build("jumptable")), "1"]) as target, pytest.raises(GilkError) as caught:
         list(expand(target.process, chosen))
@@ -278,13 +278,13 @@ def walked(seed: int) -> tuple[Function, list[Passed], dict[str, int]]:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_no_edge_is_guessed(seed: int) -> None:
+def test_no_edge_count_is_guessed(seed: int) -> None:
     _, passed, taken = walked(seed)
     found = told(passed)
     assert found.keys() == taken.keys()
     assert {edge: count for edge, count in found.items() if count is not None and count != taken[edge]} == {}
 
 
-def test_most_edges_can_be_told() -> None:
+def test_most_edge_counts_can_be_derived() -> None:
     found = [count for seed in range(200) for count in told(walked(seed)[1]).values()]
     assert sum(count is not None for count in found) > 0.6 * len(found)

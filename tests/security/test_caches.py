@@ -71,7 +71,7 @@ def used() -> Path | None:
         return None
 
 
-def test_another_s_home_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert used() == tmp_path / "root" / ".cache" / "gilk"
     assert private.complaints() == [f"{tmp_path}/home belongs to user {OTHER}"]
@@ -79,7 +79,9 @@ def test_another_s_home_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", ["XDG_CACHE_HOME", "GILK_CACHE", "GILK_KERNELS"])
-def test_what_a_variable_names_obeys_the_same_rules(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directories_named_by_variables_obey_the_same_rules(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "root"))
     monkeypatch.setenv(name, str(tmp_path / "home" / "kept"))
     if name == "XDG_CACHE_HOME":
@@ -94,7 +96,9 @@ def test_what_a_variable_names_obeys_the_same_rules(name: str, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("home", [None, "", "relative", "/proc/no/such/home"])
-def test_without_a_home_the_system_s_is_used(home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_home_the_directory_in_passwd_is_used(
+    home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("HOME", raising=False)
     if home is not None:
         monkeypatch.setenv("HOME", home)
@@ -111,7 +115,7 @@ def test_a_home_behind_a_link_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("which", [".cache", ".cache/gilk", ".cache/gilk/kind", "file"])
 @pytest.mark.parametrize("change", ["given", "written"])
-def test_nothing_is_kept_or_found_where_another_can_write(
+def test_nothing_is_cached_where_another_user_can_write(
     which: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "root"))
@@ -145,7 +149,7 @@ def as_another(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_who_has_no_place_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_safe_directory_gilk_works_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "root"))
 
     def work() -> None:
@@ -215,7 +219,7 @@ def exchanging(one: Path, other: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("moving", [False, True])
-def test_a_cache_that_its_owner_exchanges_is_not_believed(moving: bool, tmp_path: Path) -> None:
+def test_a_cache_that_another_user_can_exchange_is_not_used(moving: bool, tmp_path: Path) -> None:
     """A directory of root's within one of another user's can be moved by that user, so it is not used."""
     done = said(tmp_path, tmp_path / "root")
     assert (done.stdout.strip(), done.stderr) == (SAID, "")
@@ -235,7 +239,7 @@ def test_a_cache_that_its_owner_exchanges_is_not_believed(moving: bool, tmp_path
         assert {said(tmp_path, tmp_path / "home").stdout.strip() for _ in range(ROUNDS)} == {SAID}
 
 
-def test_only_the_text_of_the_forged_one_differs(tmp_path: Path) -> None:
+def test_negative_control_root_uses_a_forged_cache_in_its_own_home(tmp_path: Path) -> None:
     """Root would believe the forged cache in its own home; so the other tests do show something."""
     said(tmp_path, tmp_path / "root")
     kept = tmp_path / "root" / ".cache" / "gilk"

@@ -111,7 +111,7 @@ def by_name(makers: tuple[Callable[[], int], ...]) -> pytest.MarkDecorator:
 
 
 @by_name(WRONG)
-def test_what_is_no_sealed_memory_of_that_size(make: Callable[[], int]) -> None:
+def test_descriptors_that_are_no_sealed_memory_of_the_size_are_refused(make: Callable[[], int]) -> None:
     fd = make()
     try:
         assert not is_sealed(fd, SIZE)
@@ -164,7 +164,7 @@ def common(pid: int) -> list[str]:
 
 
 @by_name(WRONG)
-def test_who_brings_something_else_is_let_go(shared: Loop, make: Callable[[], int]) -> None:
+def test_a_client_that_brings_other_memory_is_disconnected(shared: Loop, make: Callable[[], int]) -> None:
     fd = make()
     try:
         with member(shared) as line, pytest.raises(Closed):
@@ -175,12 +175,12 @@ def test_who_brings_something_else_is_let_go(shared: Loop, make: Callable[[], in
 
 
 @pytest.mark.parametrize("words", [{"size": SIZE}, {"size": 0}, {"size": -1}, {"size": "1"}, {"size": 1 << 62}, {}])
-def test_who_brings_nothing_is_let_go(shared: Loop, words: dict[str, object]) -> None:
+def test_a_client_that_brings_no_memory_is_disconnected(shared: Loop, words: dict[str, object]) -> None:
     with member(shared) as line, pytest.raises(Closed):
         line.ask({"do": "common", **words})
 
 
-def test_it_is_there_until_who_brought_it_leaves(shared: Loop) -> None:
+def test_common_memory_stays_until_its_client_leaves(shared: Loop) -> None:
     """The memory is the same, mapped once for each client, and before anything else."""
     fd = sealed("gilk-memory-d", SIZE)
     with member(shared) as line:
@@ -200,7 +200,7 @@ def test_it_is_there_until_who_brought_it_leaves(shared: Loop) -> None:
     assert wait_for(lambda: not common(shared.pid))
 
 
-def test_a_stranger_brings_none(shared: Loop) -> None:
+def test_a_stranger_cannot_bring_common_memory(shared: Loop) -> None:
     meeting, fd = rendezvous(shared.pid), sealed("gilk-memory-d", SIZE)
     assert meeting.line is not None
     line = Line(meeting.line, 20)
@@ -211,7 +211,7 @@ def test_a_stranger_brings_none(shared: Loop) -> None:
     assert not common(shared.pid)
 
 
-def test_descriptors_that_nobody_asked_for_are_closed(shared: Loop) -> None:
+def test_unrequested_descriptors_are_closed(shared: Loop) -> None:
     """Several descriptors come at once, with messages that need none: their other ends see that they were closed."""
     mine, theirs = socket.socketpair()
     with member(shared) as line, mine:
@@ -281,7 +281,7 @@ EVERYTHING = """
 """
 
 
-def test_a_process_that_writes_anything_harms_no_other(tmp_path: Path) -> None:
+def test_a_process_that_overwrites_common_memory_harms_no_other(tmp_path: Path) -> None:
     """One process overwrites everything that clauses in the other read and write; the other goes on, and its results
     are right."""
     scribbler = compile_text(tmp_path, "scribbler", SCRIBBLER, "-O1", "-w")

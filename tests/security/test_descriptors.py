@@ -94,7 +94,7 @@ def files_of_ours() -> set[str]:
 
 
 @pytest.mark.parametrize("what", ["path", "file", "pipe", "full", "huge", "closed", "sealed", "frozen"])
-def test_what_is_put_in_the_place_of_memory_is_refused_and_not_touched(
+def test_descriptors_exchanged_for_gilks_memory_are_refused_and_not_written(
     what: str, fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if what == "file":
@@ -120,7 +120,7 @@ def test_what_is_put_in_the_place_of_memory_is_refused_and_not_touched(
 
 
 @pytest.mark.parametrize("what", ["sealed", "frozen"])
-def test_a_seal_that_comes_just_before_ours_is_noticed(
+def test_a_seal_set_by_the_target_is_detected(
     what: str, fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that reads memory which its maker can shrink may be killed by that; nobody can write to frozen
@@ -152,7 +152,7 @@ def test_a_file_that_only_root_may_open_is_not_opened_for_a_target(
     assert victim.read_bytes() == _CONTENT  # the keeper has its own rights again
 
 
-def test_other_memory_that_is_mapped_in_the_place_of_ours_is_noticed(
+def test_other_memory_mapped_in_place_of_gilks_is_detected(
     fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a session would count nothing, and report that nothing had happened."""
@@ -163,7 +163,7 @@ def test_other_memory_that_is_mapped_in_the_place_of_ours_is_noticed(
         assert caught.value.slug == "not-our-memory"
 
 
-def test_memory_of_a_session_has_its_size_for_ever(fdswap: Path, victim: Path) -> None:
+def test_the_size_of_a_sessions_memory_cannot_change(fdswap: Path, victim: Path) -> None:
     """The target cannot change the size either, though it may open the memory."""
     with Partner(fdswap, "nothing", victim) as partner:
         keeper = Keeper(LinuxProcess(partner.pid))

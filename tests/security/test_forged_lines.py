@@ -48,7 +48,7 @@ def liar(tmp_path: Path) -> Iterator[int]:
         yield program.pid
 
 
-def test_of_mappings(liar: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_names_with_line_ends_forge_no_mappings(liar: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(NAME in mapping.path and "\r" in mapping.path for mapping in read_maps(liar)), "else it shows nothing"
     assert liar not in holders(NAME)
     (mapping,) = (each for each in read_maps(liar) if NAME in each.path)
@@ -60,13 +60,13 @@ def test_of_mappings(liar: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bounds, "PROCMAP_QUERY", 0)  # as before Linux 6.11
 
 
-def test_of_a_status(liar: int) -> None:
+def test_process_names_with_line_ends_forge_no_status(liar: int) -> None:
     assert b"\r" in Path(f"/proc/{liar}/comm").read_bytes(), "else it shows nothing"
     found = status_of(liar)
     assert b"Forged" not in found and int(found[b"Pid"]) == liar
 
 
-def test_who_takes_names_with_the_number_of_a_weaver_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sockets_with_the_pid_of_a_weaver_do_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each user may take some, with another user's number in it. The kernel lists them in any order."""
     own, found, listed = os.getpid(), list[object](), control.weavings
     monkeypatch.setattr(control, "weavings", lambda: sorted(listed(), key=lambda one: one.user == os.geteuid()))

@@ -84,7 +84,7 @@ def report(program: Path, *words: str) -> dict[str, Any]:
     return told
 
 
-def test_stream_corrupt_a_count_that_cannot_be_is_not_told(program: Path) -> None:
+def test_stream_corrupt_impossible_counts_are_not_reported(program: Path) -> None:
     told = report(program, "-i", "hit:entry=count")
     assert told["counts"] == {}
     [note] = told["notes"]
@@ -94,7 +94,7 @@ def test_stream_corrupt_a_count_that_cannot_be_is_not_told(program: Path) -> Non
 
 @pytest.mark.parametrize("how", ["a", "r"], ids=["ones", "random"])
 @pytest.mark.parametrize("instrument", ["count", "stamp", "time", "args"])
-def test_no_figure_is_told_that_cannot_be(how: str, instrument: str, program: Path) -> None:
+def test_impossible_figures_are_not_reported(how: str, instrument: str, program: Path) -> None:
     done = run_gilk("run", "--json", "-i", f"hit:entry={instrument}", "--", program, how, timeout=300)
     assert "Traceback" not in done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
@@ -106,7 +106,7 @@ def test_no_figure_is_told_that_cannot_be(how: str, instrument: str, program: Pa
         assert any(note.startswith("stream-corrupt:") for note in told["notes"]), told
 
 
-def test_a_program_that_writes_nothing_is_believed(program: Path) -> None:
+def test_figures_of_a_program_that_overwrites_nothing_are_reported(program: Path) -> None:
     done = run_gilk("run", "--json", "-i", "hit:entry=count", "--", program, timeout=300)
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["counts"] == {"scribbler:hit:entry": 4242}
@@ -114,7 +114,7 @@ def test_a_program_that_writes_nothing_is_believed(program: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["g", "r"], ids=["the count", "random"])
-def test_stream_corrupt_of_a_d_program_is_said_and_no_figure_told(how: str, program: Path) -> None:
+def test_stream_corrupt_is_reported_for_d_programs_without_figures(how: str, program: Path) -> None:
     clause = "pid$target:a.out:hit:entry { @n = count(); @s[arg0 & 3] = avg(arg0); }"
     done = run_gilk("dtrace", "-q", "-n", clause, "-c", f"{program} {how}", timeout=300)
     assert "Traceback" not in done.stderr

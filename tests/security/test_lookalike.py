@@ -116,7 +116,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     return both
 
 
-def test_it_looks_alike(pair: Pair) -> None:
+def test_the_lookalike_has_the_same_build_id_and_symbols(pair: Pair) -> None:
     """Otherwise the other tests would show nothing."""
     genuine, lookalike = map(load, pair)
     assert genuine.build_id == lookalike.build_id
@@ -142,14 +142,14 @@ def timed(library: Path) -> tuple[int, int]:
     return wrong, total
 
 
-def test_a_program_is_right_after_its_lookalike_was_traced(pair: Pair) -> None:
+def test_a_program_computes_correctly_after_its_lookalike_was_traced(pair: Pair) -> None:
     wrong, total = timed(pair.lookalike)
     assert wrong == total > 0, "its helper is another"
     wrong, total = timed(pair.genuine)
     assert (wrong, total > 0) == (0, True)
 
 
-def test_nothing_that_is_kept_of_the_one_is_found_for_the_other(pair: Pair) -> None:
+def test_cached_findings_of_a_lookalike_are_not_used(pair: Pair) -> None:
     """This covers summaries and targets of jumps, plans, unwind tables, and figures of scans."""
     genuine, lookalike = map(load, pair)
     other = analyse(lookalike)
@@ -165,7 +165,7 @@ def test_nothing_that_is_kept_of_the_one_is_found_for_the_other(pair: Pair) -> N
     assert not scan(str(pair.genuine)).cached
 
 
-def test_the_tables_of_another_s_frames_are_not_used(tmp_path: Path, pair: Pair) -> None:
+def test_unwind_tables_of_a_debug_file_with_the_same_build_id_are_not_used(tmp_path: Path, pair: Pair) -> None:
     """A file with the build-id of one library has the frames of another."""
     (tmp_path / "other").mkdir()
     source, strange = tmp_path / "other" / "lib.S", tmp_path / "other" / "libv.so"

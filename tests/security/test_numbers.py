@@ -31,7 +31,7 @@ def nowhere() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("rsp", NOWHERE)
-def test_a_thread_whose_stack_is_nowhere_is_sampled(nowhere: Path, rsp: int) -> None:
+def test_a_thread_with_an_unmapped_stack_is_sampled(nowhere: Path, rsp: int) -> None:
     with Partner(nowhere, str(rsp), str(UNMAPPED)) as partner:
         keeper = Keeper(LinuxProcess(partner.pid))
         end = time.monotonic() + 60
@@ -44,7 +44,7 @@ def test_a_thread_whose_stack_is_nowhere_is_sampled(nowhere: Path, rsp: int) -> 
 
 
 @pytest.mark.parametrize("rsp", NOWHERE)
-def test_a_session_beside_such_a_thread_is_like_any(nowhere: Path, rsp: int) -> None:
+def test_a_session_works_beside_a_thread_with_an_unmapped_stack(nowhere: Path, rsp: int) -> None:
     with Partner(nowhere, str(rsp), "0") as partner:
         with gilk.attach(partner.pid) as target, target.session() as session:
             session.insert("nowhere:work:entry", "count")

@@ -63,7 +63,7 @@ def looked(script: str, *given: Path) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_file_of_the_same_name_and_number_is_another(tmp_path: Path) -> None:
+def test_a_file_of_the_same_name_and_inode_number_in_another_namespace_is_not_used(tmp_path: Path) -> None:
     """Each is the first file of a file system of its own."""
     found = looked(
         """
@@ -84,7 +84,7 @@ def test_a_file_of_the_same_name_and_number_is_another(tmp_path: Path) -> None:
     assert found["read"] == found["scanned"] == theirs
 
 
-def test_where_stat_names_another_file_system_it_is_found_by_its_name(tmp_path: Path) -> None:
+def test_mapped_files_of_overlayfs_are_found_by_name(tmp_path: Path) -> None:
     """In containers, overlayfs shows a device that mappings do not show."""
     for name in ("lower", "upper", "work", "merged"):
         (tmp_path / name).mkdir()
@@ -103,7 +103,7 @@ def test_where_stat_names_another_file_system_it_is_found_by_its_name(tmp_path: 
     assert found["path"] == str(tmp_path / "merged" / "program")
 
 
-def test_a_mapping_of_ours_tells_what_numbers_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mapping_in_gilk_identifies_a_file_without_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mapping alone must suffice, as if no number of stat(2) were reliable."""
     monkeypatch.setattr(mapped_file, "_by_number", lambda *_: False)
     monkeypatch.setattr(mapped_file, "_unasked", lambda *_: False)
@@ -118,7 +118,7 @@ def test_a_mapping_of_ours_tells_what_numbers_do_not(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("become", ["a pipe", "a device", "another program", "nothing"])
-def test_what_has_become_of_a_name_is_not_opened(become: str, tmp_path: Path) -> None:
+def test_a_file_name_that_became_a_pipe_or_device_is_not_opened(become: str, tmp_path: Path) -> None:
     """It is neither waited for nor read."""
     copy = tmp_path / "program"
     shutil.copy(build("hot8"), copy)

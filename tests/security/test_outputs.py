@@ -93,7 +93,7 @@ def a_file(at: Path, _: Path) -> None:
 
 @pytest.mark.parametrize("plant", [a_link, a_dangling_link, a_hard_link, a_pipe, a_file])
 @pytest.mark.parametrize(("writer", "suffix"), CASES)
-def test_what_others_have_put_beside_an_output_is_not_written_to(
+def test_files_planted_beside_an_output_are_not_written_to(
     writer: str, suffix: str, plant: Callable[[Path, Path], None], place: Path
 ) -> None:
     write, name, _ = WRITERS[writer]
@@ -110,7 +110,7 @@ def test_what_others_have_put_beside_an_output_is_not_written_to(
 
 
 @pytest.mark.parametrize(("writer", "suffix"), [("samples", ".partial"), ("text", ".new"), ("header", ".new")])
-def test_a_name_that_cannot_be_had_is_an_error_that_says_so(writer: str, suffix: str, place: Path) -> None:
+def test_an_output_whose_temporary_name_is_blocked_is_an_error(writer: str, suffix: str, place: Path) -> None:
     write, name, _ = WRITERS[writer]
     (place / f"{name}{suffix}").mkdir()
     with pytest.raises((StoreError, OSError)) as caught:
@@ -119,7 +119,7 @@ def test_a_name_that_cannot_be_had_is_an_error_that_says_so(writer: str, suffix:
     assert sorted(os.listdir(place)) == sorted([f"{name}{suffix}", "secret"])
 
 
-def test_samples_are_read_back_from_the_file_that_was_written(place: Path) -> None:
+def test_samples_are_read_back_from_the_written_file_not_a_planted_one(place: Path) -> None:
     """Another user has put something else under the name meanwhile, which is not read, and stays as it is."""
     path = place / "out"
     writer = Writer(path, schema(set()), _ABOUT)
@@ -149,9 +149,7 @@ def test_a_name_taken_by_another_user_where_only_he_may_remove_it_is_an_error(pl
     assert planted.read_bytes() == b"his"
 
 
-def test_who_plants_the_name_again_and_again_does_not_have_us_wait(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_planted_again_and_again_does_not_make_gilk_wait(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unlink = os.unlink
 
     def planted_again(path: Path) -> None:
@@ -166,7 +164,7 @@ def test_who_plants_the_name_again_and_again_does_not_have_us_wait(
     assert (place / "secret").read_bytes() == _SECRET
 
 
-def test_an_error_leaves_what_was_there(place: Path) -> None:
+def test_an_error_leaves_the_earlier_file_unchanged(place: Path) -> None:
     path = place / "secret"
     with pytest.raises(ValueError), replacing(path) as file:
         file.write(b"half")

@@ -52,7 +52,7 @@ CHANGES = [given_away, open_to_the_group, open_to_all]
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("which", ["a", "a/b", "a/b/c"])
-def test_each_directory_on_the_way_counts(
+def test_each_directory_of_the_path_is_checked(
     place: Path, tmp_path: Path, which: str, change: Callable[[Path], None]
 ) -> None:
     with private.directory(place) as found:
@@ -75,7 +75,7 @@ def test_a_sticky_directory_may_be_passed_through_and_shared(place: Path) -> Non
 
 
 @pytest.mark.parametrize("leads", ["{}/a/b", "../a/b", "./b/../b/.", "/proc/self/root{}/a/b"])
-def test_a_link_is_followed_and_what_it_leads_to_counts(place: Path, tmp_path: Path, leads: str) -> None:
+def test_a_link_is_followed_and_its_target_is_checked(place: Path, tmp_path: Path, leads: str) -> None:
     link = tmp_path / "a" / "link"
     link.symlink_to(leads.format(tmp_path))
     with private.directory(link / "c") as found:
@@ -85,7 +85,7 @@ def test_a_link_is_followed_and_what_it_leads_to_counts(place: Path, tmp_path: P
         private.directory(link / "c")
 
 
-def test_a_link_of_another_is_not_followed(place: Path, tmp_path: Path) -> None:
+def test_a_link_of_another_user_is_not_followed(place: Path, tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     link = tmp_path / "link"
     link.symlink_to(place)
@@ -95,14 +95,14 @@ def test_a_link_of_another_is_not_followed(place: Path, tmp_path: Path) -> None:
         private.directory(link)
 
 
-def test_links_without_end_end(tmp_path: Path) -> None:
+def test_endless_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     with pytest.raises(Unsound):
         private.directory(tmp_path / "one")
 
 
-def test_what_is_missing_is_made_for_us_alone(tmp_path: Path) -> None:
+def test_missing_directories_are_made_for_the_user_alone(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         private.directory(tmp_path / "x" / "y")
     private.directory(tmp_path / "x" / "y", make=True).__exit__()
@@ -124,7 +124,7 @@ def a_pipe(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [*CHANGES, linked_elsewhere, a_link, a_pipe])
-def test_a_file_is_read_only_if_it_is_as_sound(place: Path, change: Callable[[Path], None]) -> None:
+def test_a_file_is_read_only_if_nobody_else_can_change_it(place: Path, change: Callable[[Path], None]) -> None:
     with private.directory(place) as found:
         with found.writing("file") as file:
             file.write(b"content")
@@ -145,7 +145,7 @@ def test_a_file_is_never_written_through_a_link(place: Path, tmp_path: Path) -> 
     assert not (place / "file").is_symlink()
 
 
-def test_what_is_open_stays_what_it_was(place: Path) -> None:
+def test_an_open_directory_stays_the_same_when_renamed(place: Path) -> None:
     """Another directory of the same name does not change what is read and written below the open one."""
     with private.directory(place) as found:
         place.rename(place.parent / "moved")
@@ -158,7 +158,7 @@ def test_what_is_open_stays_what_it_was(place: Path) -> None:
     assert (place / "file").read_bytes() == b"another"
 
 
-def test_temporary_files_are_not_in_another_s_directory(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_are_not_in_a_directory_of_another_user(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There another user could exchange compiled files before they are linked; compilers have temporary files too."""
     monkeypatch.setenv("TMPDIR", str(place))
     assert private.temporary() == place
@@ -173,7 +173,7 @@ def test_temporary_files_are_not_in_another_s_directory(place: Path, monkeypatch
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_where_root_has_no_number_the_system_s_directories_are_root_s(named: bool, tmp_path: Path) -> None:
+def test_in_a_user_namespace_without_root_system_directories_count_as_roots(named: bool, tmp_path: Path) -> None:
     """In another user's namespace, / and /tmp seem to belong to nobody, and so do the files of a third user."""
     for above in (tmp_path, *tmp_path.parents):  # pytest's are for root alone
         if above.name.startswith(("pytest-", "test_")):

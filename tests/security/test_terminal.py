@@ -33,20 +33,20 @@ def is_harmless(text: str) -> bool:
 
 
 @pytest.mark.parametrize("words", [("scan",), ("cfg", "work"), ("cfg", "no-such-function")])
-def test_of_a_file(words: tuple[str, ...], program: Path) -> None:
+def test_control_characters_in_names_of_a_file_are_escaped(words: tuple[str, ...], program: Path) -> None:
     text = sent(words[0], program, *words[1:])
     assert not set(text) & {"\x1b", "\x07", "\x9b"}
     assert is_harmless(text) or words[-1] == "work"
 
 
-def test_of_a_file_that_is_not_there(program: Path) -> None:
+def test_control_characters_in_the_name_of_a_missing_file_are_escaped(program: Path) -> None:
     assert is_harmless(sent("scan", program.with_name(_NAME + "x")))
 
 
-def test_of_a_process_in_a_report(program: Path) -> None:
+def test_control_characters_in_a_process_name_are_escaped_in_reports(program: Path) -> None:
     assert is_harmless(sent("run", "-i", "a*:main:entry=count", "--", program, "nothing", "/"))
 
 
-def test_of_a_process_in_an_error(program: Path) -> None:
+def test_control_characters_in_a_process_name_are_escaped_in_errors(program: Path) -> None:
     with Partner(program, "nothing", "/") as partner:
         assert is_harmless(sent("run", "-i", "a*:no-such-function:entry=count", "-p", str(partner.pid)))

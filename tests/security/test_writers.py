@@ -80,13 +80,13 @@ def of_a_process(call: ast.Call) -> str:
     return ""
 
 
-def test_files_are_opened_for_writing_where_it_is_said() -> None:
+def test_files_are_opened_for_writing_only_in_the_listed_modules() -> None:
     found = {module: list(opened_for_writing(path)) for module, path in MODULES.items() if module not in WRITERS}
     others = [f"{module}:{call.lineno}" for module, calls in found.items() for call in calls]
     assert others == [], "use gilk.outputs, or say here why not"
 
 
-def test_of_a_process_only_memory_is_opened_for_writing() -> None:
+def test_only_the_memory_of_a_process_is_opened_for_writing() -> None:
     found = {f"{module}: {of_a_process(call)}" for module, path in MODULES.items() for call in opened_for_writing(path)}
     others = {each for each in found if not each.endswith((": ", ": /proc/*/mem"))}
     assert others == set()
@@ -105,13 +105,13 @@ def test_of_a_process_only_memory_is_opened_for_writing() -> None:
         ("os.open(name, os.O_WRONLY)", True),
     ],
 )
-def test_what_writes_is_found(text: str, found: bool) -> None:
+def test_calls_that_open_for_writing_are_recognised(text: str, found: bool) -> None:
     call = ast.parse(text).body[0]
     assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
     assert writes(call.value) is found
 
 
-def test_paths_of_processes_are_found() -> None:
+def test_paths_below_proc_are_recognised() -> None:
     call = ast.parse("os.open(f'/proc/{pid}/fd/{fd}', os.O_RDWR)").body[0]
     assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
     assert of_a_process(call.value) == "/proc/*/fd/*"

@@ -60,7 +60,7 @@ def table(rows: list[tuple[int, int, str, int]]) -> pa.Table:
     )  # fmt: skip
 
 
-def test_what_is_surely_later_is_told_from_what_may_be_of_the_trace() -> None:
+def test_drops_surely_after_the_stop_are_distinguished_from_those_of_the_trace() -> None:
     """The drops are planted at random; the oracle knows each thread's records, one by one."""
     draw = random.Random(3)
     for _ in range(50):

@@ -28,7 +28,7 @@ def in_force(of: Session) -> list[str]:
     return names(of._ledger.in_force)
 
 
-def test_what_goes_and_what_never_came_is_not_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_and_refused_probes_are_not_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     process = FakeProcess(program())
     with session(process) as of:
         first = of.insert("leaf:entry", "count")
@@ -63,7 +63,7 @@ def test_a_function_is_planned_as_a_whole() -> None:
         assert process.keeper.keeper.held.in_arena(int(before.low[0]))
 
 
-def test_all_that_is_asked_for_comes_in_one_change() -> None:
+def test_all_probes_of_one_request_are_inserted_by_one_change() -> None:
     process = FakeProcess(program())
     changes: list[int] = []
     change = process.keeper.change
@@ -100,7 +100,7 @@ def forbid_planning(of: Session) -> None:
     of._ledger.planner.planning = planning  # type: ignore[assignment]
 
 
-def test_a_dormant_probe_changes_nothing_and_comes_into_force_without_being_planned_again() -> None:
+def test_a_dormant_probe_is_activated_without_planning_again() -> None:
     """The probe counts from its activation until its deactivation."""
     one, (result, executed, _) = program(), alone()
     before = code(one)
@@ -127,7 +127,7 @@ def test_a_dormant_probe_changes_nothing_and_comes_into_force_without_being_plan
     assert of.restored is True
 
 
-def test_of_a_function_only_the_active_probes_count() -> None:
+def test_only_the_active_probes_of_a_function_count() -> None:
     """The probes at the function's blocks are dormant, and that at its entry is active; then all are active, then
     only those at the blocks."""
     one, (result, executed, _) = program(), alone()
@@ -199,7 +199,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("came", [False, True], ids=["fresh", "known"])
 @pytest.mark.parametrize("active", [False, True], ids=["dormant", "active"])
-def test_what_a_template_carries_goes_on_beside_what_is_added(active: bool, came: bool) -> None:
+def test_probes_of_a_template_go_on_beside_added_probes(active: bool, came: bool) -> None:
     """The function is planned anew with both; the other functions of the template stay its units. If ``came``, a
     probe of the function had come and gone before the template was placed."""
     one, (result, executed, _) = program(), alone()
@@ -229,7 +229,7 @@ def test_what_a_template_carries_goes_on_beside_what_is_added(active: bool, came
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_template_of_which_every_function_gets_something_else_is_no_more() -> None:
+def test_a_template_is_dropped_when_all_its_functions_are_planned_again() -> None:
     one, result = program(), alone()[0]
     process = FakeProcess(one)
     with session(process) as of:
@@ -243,7 +243,7 @@ def test_a_template_of_which_every_function_gets_something_else_is_no_more() -> 
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_beginning_that_fails_leaves_all_dormant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_activation_that_fails_leaves_all_probes_dormant(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program()
     before, result = code(one), alone()[0]
     process = FakeProcess(one)

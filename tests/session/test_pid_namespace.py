@@ -105,7 +105,7 @@ def contained(tmp_path: Path) -> Iterator[Contained]:
         process.communicate()
 
 
-def test_numbers_from_both_sides(contained: Contained) -> None:
+def test_pids_inside_and_outside_of_the_namespace(contained: Contained) -> None:
     assert contained.numbers["process"] == own_number(contained.pid) != contained.pid
     assert foreign(contained.pid) == foreign(contained.process.pid) != foreign(os.getpid()) == frozenset()
     assert (is_here(contained.pid), is_here(contained.process.pid)) == (False, True)
@@ -113,7 +113,7 @@ def test_numbers_from_both_sides(contained: Contained) -> None:
     assert tids == set(contained.numbers.values())
 
 
-def test_threads_keep_what_they_have(contained: Contained) -> None:
+def test_threads_in_a_namespace_keep_their_variables(contained: Contained) -> None:
     """The threads keep their self-> variables, which samples find too. `pid` is the number outside, `tid` the one
     inside."""
     threading.Thread(target=contained.fork_when_traced).start()
@@ -164,7 +164,7 @@ def test_threads_keep_their_buffers_and_names(contained: Contained) -> None:
         assert len(born) == len(expected), "each has one buffer from begin to end"
 
 
-def test_who_has_gone(contained: Contained) -> None:
+def test_ended_threads_in_a_namespace_are_recognised(contained: Contained) -> None:
     gone = gone_of(contained.pid)
     assert not gone(contained.numbers["spinning"])
     assert not gone(threading.get_native_id())

@@ -55,7 +55,7 @@ def file_of(text: str) -> Path:
     return place.cache_dir() / arrays._name(text)
 
 
-def test_what_was_made_is_found_again() -> None:
+def test_stored_plans_are_loaded() -> None:
     made = plan_cache.make_timing(analyse(image("shortblocks")), SHAPE)
     assert made.rows > 10
     assert same(plan_cache.load(TIMING, image("shortblocks"), SHAPE), made)
@@ -104,7 +104,7 @@ def test_sites_outside_of_the_code_are_not_used() -> None:
         assert plan_cache.load(TIMING, image("shortblocks"), SHAPE) is None
 
 
-def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_covers_everything_that_plans_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key differs for another version, another shape of instruments, and other code or names under the same
     build-id."""
     known = image("shortblocks")
@@ -120,7 +120,7 @@ def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -
     assert len(keys) == 7
 
 
-def test_a_worker_makes_the_same() -> None:
+def test_a_worker_process_makes_the_same_plans() -> None:
     told: list[tuple[int, int]] = []
     known = image("jumptable")
     apart = plan_workers._make_apart(
@@ -130,7 +130,7 @@ def test_a_worker_makes_the_same() -> None:
     assert told and told == sorted(told) and told[-1] == (len(known.spans),) * 2
 
 
-def test_several_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_images_are_planned_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each image is planned in a process of its own; one that cannot be planned does not hinder the others."""
     monkeypatch.setattr(plan_workers, "_processors", lambda: 2)
     paths = [build("shortblocks"), build("jumptable"), build("recursion")]
@@ -147,7 +147,7 @@ def test_several_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(of == spans and done <= of for done, of in told) and told
 
 
-def test_a_file_that_is_gone_has_no_plans() -> None:
+def test_a_missing_file_has_no_plans() -> None:
     assert plan_workers._make_apart(Path("/no/such/file"), "key", SHAPE, lambda done, of: None) is None
 
 

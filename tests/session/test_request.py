@@ -30,7 +30,7 @@ from gilk.targets.base import Loaded
         ("main:entry=x/y.c:go", Spec("", "main", "entry"), CFunction(Path("x/y.c"), "go")),
     ],
 )
-def test_what_is_understood(text: str, spec: Spec, instrument: object) -> None:
+def test_requests_that_are_parsed(text: str, spec: Spec, instrument: object) -> None:
     request = parse(text)
     assert (request.spec, request.instrument) == (spec, instrument)
 
@@ -49,7 +49,7 @@ def test_what_is_understood(text: str, spec: Spec, instrument: object) -> None:
         ("", "bad-instrument"),
     ],
 )
-def test_what_is_refused_and_why(text: str, slug: str) -> None:
+def test_malformed_requests_are_refused_with_a_hint(text: str, slug: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text)
     assert caught.value.slug == slug
@@ -74,12 +74,12 @@ class Images:
 
 
 @pytest.mark.parametrize(("glob", "name"), [("lib*:malloc", "libc.so.6"), ("lib*.so*:cos", "libm.so.6")])
-def test_of_several_images_those_are_meant_that_have_the_function(glob: str, name: str) -> None:
+def test_only_images_that_have_the_function_are_selected(glob: str, name: str) -> None:
     wanted = list(expand(Images(), [parse(f"{glob}:entry=count")]))
     assert [each.loaded.name for each in wanted] == [name]
 
 
-def test_none_of_several_images_has_the_function() -> None:
+def test_a_function_in_none_of_several_images_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"none of libc\.so\.6, libm\.so\.6") as caught:
         list(expand(Images(), [parse("lib*:mallox:entry=count")]))
     assert caught.value.slug == "no-such-function"

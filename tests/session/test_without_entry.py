@@ -15,7 +15,7 @@ def asked(start: int, kind: RecordKind, spliced: bool, whole: int = 0) -> tuple[
     return wanted, SimpleNamespace(row=SimpleNamespace(kind=kind), tactic="jump" if spliced else None)
 
 
-def test_returns_of_a_function_and_of_its_part() -> None:
+def test_returns_are_not_recorded_if_the_entry_is_refused() -> None:
     pairs = [
         asked(10, RecordKind.ENTRY, False), asked(10, RecordKind.RETURN, True), asked(10, RecordKind.RETURN, False),
         asked(50, RecordKind.RETURN, True, whole=10),

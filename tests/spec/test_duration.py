@@ -56,7 +56,7 @@ def test_a_number_and_a_unit(written: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "s", "soon", "-1", "1x", "1 s 2", "1.2.3", ".", "2S", "1e999", "9" * 65, "٣s"])
-def test_all_else_is_no_duration(written: str) -> None:
+def test_malformed_durations_are_refused(written: str) -> None:
     assert nanoseconds(written) is None
     assert seconds(written) is None
 
@@ -92,7 +92,7 @@ def test_commands_events_and_experiments_agree(written: str, tmp_path: Path) -> 
     assert after.seconds == experiment.load(file).duration == seconds(written)
 
 
-def test_an_option_says_what_is_no_time() -> None:
+def test_an_option_refuses_what_is_no_time() -> None:
     option = click.Option(["--bin"])
     for written, what in (("soon", "is not a time"), ("0", "is too short"), ("-1s", "is not a time")):
         with pytest.raises(UsageError) as caught:

@@ -17,13 +17,13 @@ from gilk.spec.functions import FunctionPattern
 from tests.spec.test_point import FUNCTIONS, IMAGES
 
 
-def test_those_without_more() -> None:
+def test_events_without_parameters() -> None:
     assert event.parse("now") == Now("now")
     assert event.parse("exit") == Exit("exit")
 
 
 @given(st.sampled_from(["call", "return"]), IMAGES, FUNCTIONS, st.integers(0, 10**6))
-def test_control_gets_somewhere(word: str, image: str, function: str, hits: int) -> None:
+def test_events_of_calls_and_returns(word: str, image: str, function: str, hits: int) -> None:
     """Without a count the event is the first hit."""
     named = FunctionPattern(image, function)
     where = "entry" if word == "call" else "return"
@@ -34,18 +34,18 @@ def test_control_gets_somewhere(word: str, image: str, function: str, hits: int)
 
 
 @given(st.sampled_from(["after", "for"]), st.integers(0, 10**9), st.sampled_from(sorted(UNITS)))
-def test_time_passes(word: str, number: int, unit: str) -> None:
+def test_events_of_elapsed_time(word: str, number: int, unit: str) -> None:
     text = f"{word}:{number}{unit}"
     assert event.parse(text) == Elapsed(text, seconds(f"{number}{unit}") or 0.0, word == "for")
 
 
 @pytest.mark.parametrize("name", ["USR2", "usr2", "SIGUSR2", str(int(signal.SIGUSR2))])
-def test_a_signal_by_any_of_its_names(name: str) -> None:
+def test_events_of_signals_by_any_name(name: str) -> None:
     assert event.parse(f"signal:{name}") == Signal(f"signal:{name}", signal.SIGUSR2)
 
 
 @given(st.lists(st.sampled_from(["Ctrl", "alt", "F1", "x"]), min_size=1))
-def test_keys(keys: list[str]) -> None:
+def test_events_of_keys(keys: list[str]) -> None:
     text = f"key:{'-'.join(keys)}"
     assert event.parse(text) == Key(text, tuple(key.lower() for key in keys))
 
@@ -58,13 +58,13 @@ def test_keys(keys: list[str]) -> None:
         "call:f:²:", "Now",
     ],
 )  # fmt: skip
-def test_what_is_no_event(text: str) -> None:
+def test_malformed_events_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         event.parse(text)
     assert caught.value.slug == "bad-event"
     assert text.partition(":")[0] in caught.value.message
 
 
-def test_cpp_names_have_colons_of_their_own() -> None:
+def test_colons_in_cpp_names_are_parts_of_the_name() -> None:
     found = event.parse("call:lib:ns::f:3")
     assert found == Reach("call:lib:ns::f:3", FunctionPattern("lib", "ns::f"), "entry", 3)

@@ -63,22 +63,22 @@ def rows(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("row", rows(NAMED), ids=" ".join)
-def test_an_image_goes_by(row: list[str]) -> None:
+def test_patterns_that_match_an_image(row: list[str]) -> None:
     assert image.matches(*row)
 
 
 @pytest.mark.parametrize("row", rows(OTHERS), ids=" ".join)
-def test_an_image_does_not_go_by(row: list[str]) -> None:
+def test_patterns_that_do_not_match_an_image(row: list[str]) -> None:
     assert not image.matches(*row)
 
 
-def test_the_program_itself_has_the_names_that_dtrace_gives_it() -> None:
+def test_the_main_program_has_the_names_that_dtrace_gives_it() -> None:
     assert all(image.matches(name, "/usr/bin/true", main=True) for name in ("a.out", "-", "true"))
     assert not image.matches("false", "/usr/bin/true", main=True)
 
 
 @given(st.text("abc.-/_0123456789", min_size=1), st.text("abc.so-6", max_size=9))
-def test_every_short_name_names_it(path: str, soname: str) -> None:
+def test_every_short_name_of_an_image_matches_it(path: str, soname: str) -> None:
     names = list(image.names(path, soname))
     assert all(names)
     assert all(image.matches(name, path, soname) for name in names)
@@ -98,7 +98,7 @@ def test_all_commands_mean_the_same_images() -> None:
 
 
 @pytest.mark.parametrize("name", ["libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"])
-def test_a_soname_is_that_of_readelf(name: str) -> None:
+def test_the_soname_is_the_one_that_readelf_shows(name: str) -> None:
     path = (LIBRARIES / name).resolve()
     if not path.exists():
         path = (Path("/lib/x86_64-linux-gnu") / name).resolve()
@@ -116,7 +116,7 @@ def test_a_program_has_no_soname() -> None:
     assert file.soname == ""
 
 
-def test_a_scanned_file_goes_by_its_soname(tmp_path: Path) -> None:
+def test_a_scanned_file_is_found_by_its_soname(tmp_path: Path) -> None:
     copy = tmp_path / "copied"
     copy.write_bytes((LIBRARIES / "libm.so.6").resolve().read_bytes())
     (subject,), function = subjects(str(copy), "libm.so.6:sin*")

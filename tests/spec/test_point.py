@@ -25,28 +25,28 @@ WHERE = st.one_of(
 
 
 @given(st.builds(Spec, IMAGES, FUNCTIONS, WHERE))
-def test_points(spec: Spec) -> None:
+def test_a_printed_point_is_parsed_back(spec: Spec) -> None:
     assert point.parse(str(spec)) == spec
 
 
 @given(st.builds(FunctionPattern, IMAGES, FUNCTIONS))
-def test_functions(named: FunctionPattern) -> None:
+def test_a_printed_function_pattern_is_parsed_back(named: FunctionPattern) -> None:
     assert functions.parse(str(named)) == named
 
 
 @given(PART)
-def test_all_of_an_image(image: str) -> None:
+def test_an_image_alone_means_all_its_functions(image: str) -> None:
     assert functions.parse(f"{image}:") == glob(f"{image}:") == FunctionPattern(image, "*")
 
 
 @given(IMAGES, FUNCTIONS)
-def test_a_scope_is_read_as_functions_are(image: str, function: str) -> None:
+def test_a_scope_is_parsed_like_functions(image: str, function: str) -> None:
     text = str(FunctionPattern(image, function))
     assert glob(text) == FunctionPattern(image or "*", function)
 
 
 @given(st.text("ab:@+*", max_size=8))
-def test_whatever_is_typed_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     for parse in (point.parse, functions.parse, glob):
         try:
             found = parse(text)
@@ -65,13 +65,13 @@ def test_the_last_single_colon_ends_an_image() -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":", ":f", ":::", "a::", ":::f", "f:", "f", "f:where", ":entry", "f::entry"])
-def test_what_is_no_point(text: str) -> None:
+def test_malformed_points_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         point.parse(text)
     assert caught.value.slug == "bad-point"
 
 
-def test_where_can_be_left_off() -> None:
+def test_the_place_of_a_point_can_be_removed() -> None:
     assert point.without_where("libc:f*:@3:pre") == "libc:f*"
     assert point.without_where("libc:f*") is None
     assert point.every_entry("libc:f*") == Spec("libc", "f*", "entry")

@@ -20,7 +20,7 @@ def test_an_arena_hands_out_aligned_pieces_until_it_is_full() -> None:
         arena.allocate(PAGE)
 
 
-def test_an_arena_goes_back_to_a_mark() -> None:
+def test_an_arena_can_be_reset_to_a_mark() -> None:
     arena = Arena(BASE, PAGE, 0)
     mark = arena.mark()
     first = arena.allocate(100)
@@ -35,7 +35,7 @@ def test_an_arena_reaches_all_of_itself() -> None:
             assert -(1 << 31) <= target - place - 5 < 1 << 31
 
 
-def test_trampolines_lie_where_asked_and_never_over_one_another() -> None:
+def test_trampolines_lie_in_the_requested_range_and_do_not_overlap() -> None:
     rng = random.Random(1)
     taken = (BASE, BASE + 8 * PAGE)
     puns = PunPages(Occupied((taken,)), 0, 1 << 20)

@@ -49,14 +49,14 @@ def test_bytes_are_free_until_claimed_or_pinned() -> None:
     assert registry.free(AT + 7, AT + 16)
 
 
-def test_what_lies_outside_is_never_free() -> None:
+def test_bytes_outside_of_the_image_are_never_free() -> None:
     registry = Registry(image("90" * 16))
     assert not registry.free(AT - 1, AT + 4)
     assert not registry.free(AT + 12, AT + 17)
     assert registry.read(AT + 14, 4) == b""
 
 
-def test_release_brings_the_image_back_and_leaves_pins() -> None:
+def test_release_restores_the_bytes_and_keeps_pins() -> None:
     registry = Registry(image("9091929394959697"))
     registry.claim(AT, AT + 5)
     assert registry.write(AT, b"\xe9\1\2\3\4") == bytes.fromhex("9091929394")

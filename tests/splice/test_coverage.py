@@ -40,12 +40,12 @@ def check(path: str, where: tuple[str, ...]) -> None:
     assert violations(path, ground, [(w, p) for (_, w), p in zip(asked, made, strict=True)]) == []
 
 
-def test_before_and_behind_every_block_of_a_shell() -> None:
+def test_nearly_every_point_of_bash_has_a_splice() -> None:
     check("/bin/bash", ("blocks", "blocks-post"))
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("path", LARGE)
 @pytest.mark.parametrize("where", [("blocks",), ("blocks-post",), ("blocks", "blocks-post")])
-def test_every_block_of_large_programs(path: str, where: tuple[str, ...]) -> None:
+def test_nearly_every_point_of_large_programs_has_a_splice(path: str, where: tuple[str, ...]) -> None:
     check(path, where)

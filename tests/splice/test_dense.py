@@ -97,7 +97,7 @@ def made_of(ground: PatchContext, asked: Asked) -> Made:
 
 @pytest.mark.parametrize(("name", "variant"), PROGRAMS)
 @pytest.mark.parametrize("policy", [PROCESS, BESIDE], ids=["settled", "beside"])
-def test_no_entry_and_no_return_lacks_room(name: str, variant: str, policy: Policy) -> None:
+def test_entries_and_returns_of_a_dense_program_have_room(name: str, variant: str, policy: Policy) -> None:
     path = str(build(name, variant))
     ground = ground_of(path, policy)
     made = made_of(ground, wants_of(timings(ground.analysis)))
@@ -107,7 +107,7 @@ def test_no_entry_and_no_return_lacks_room(name: str, variant: str, policy: Poli
 
 
 @pytest.mark.parametrize("variant", DENSE)
-def test_all_of_a_dense_program_has_room_in_company(variant: str) -> None:
+def test_all_functions_of_a_dense_program_have_room_when_planned_together(variant: str) -> None:
     path = str(build("dense", variant))
     ground = ground_of(path)
     made = made_of(ground, wants_of(timings(ground.analysis)))
@@ -116,7 +116,7 @@ def test_all_of_a_dense_program_has_room_in_company(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", DENSE)
-def test_puns_hold_whichever_functions_are_in_force(variant: str) -> None:
+def test_puns_work_whichever_functions_are_in_force(variant: str) -> None:
     """Plans are made for functions that come and go: in any selection of them, the sites lead to their patches."""
     path, rng = str(build("dense", variant)), random.Random(1)
     ground = ground_of(path, BESIDE)
@@ -130,7 +130,7 @@ def test_puns_hold_whichever_functions_are_in_force(variant: str) -> None:
         assert violations(path, ground, some) == []
 
 
-def test_puns_that_count_on_their_company_are_found_out() -> None:
+def test_negative_control_puns_that_depend_on_other_splices_are_detected() -> None:
     """Control: the test above would notice such puns."""
     path = str(build("dense", "O1"))
     ground = ground_of(path)
@@ -139,7 +139,7 @@ def test_puns_that_count_on_their_company_are_found_out() -> None:
         assert all(violations(path, ground, [each]) == [] for each in made)
 
 
-def test_functions_of_two_instructions_without_padding_are_had_by_themselves(tmp_path: Path) -> None:
+def test_functions_of_two_instructions_without_padding_have_room_alone(tmp_path: Path) -> None:
     """Each returns by two bytes, and has few left over from its entry: less than a jump needs, but for the byte of the
     call that follows. As template plans, which count on nothing beside them.
     """
@@ -150,7 +150,7 @@ def test_functions_of_two_instructions_without_padding_are_had_by_themselves(tmp
     assert {"foo", "bar", "mem_alloc"} <= {template.unit_names[unit] for unit in bounced}
 
 
-def test_a_pun_reaches_its_patch_from_anywhere(tmp_path: Path) -> None:
+def test_a_pun_out_of_reach_of_its_patch_uses_a_trampoline(tmp_path: Path) -> None:
     """The bytes behind a lone `ret` lead to where no jump gets to the arena: the trampoline there goes by memory."""
     path = compile_text(tmp_path, "far", FAR, NO_ROOM, "-O2", "-fPIE", "-pie")
     ground = ground_of(path)
@@ -163,7 +163,7 @@ def test_a_pun_reaches_its_patch_from_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [("foo", "bar"), ("bar", "foo")])
-def test_padding_goes_to_the_function_that_has_nothing_else(tmp_path: Path, order: tuple[str, str]) -> None:
+def test_padding_goes_to_the_function_without_other_room(tmp_path: Path, order: tuple[str, str]) -> None:
     """`foo` is four bytes with padding behind; the short blocks of `bar`, which follows, would do with it too."""
     path = compile_text(tmp_path, "padded", PADDED, NO_ROOM, "-O2", "-fPIE", "-pie")
     ground = ground_of(path)
@@ -179,7 +179,7 @@ def test_padding_goes_to_the_function_that_has_nothing_else(tmp_path: Path, orde
 
 
 @pytest.mark.parametrize("name", ["O0", "O1"])
-def test_what_is_forgotten_leaves_nothing(name: str) -> None:
+def test_forgotten_plans_leave_no_marks_in_the_registry(name: str) -> None:
     """These include landings of fewer than five bytes, and pins on bytes of other functions."""
     ground = ground_of(build("dense", name), BESIDE)
     before = [bytes(region.marks) + bytes(region.content) for region in ground.registry._regions]

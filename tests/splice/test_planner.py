@@ -81,12 +81,12 @@ def check(path: str, seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("path", PROGRAMS)
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_is_asked_for(path: str, seed: int) -> None:
+def test_properties_of_plans_hold_for_random_requests(path: str, seed: int) -> None:
     check(path, seed, 60)
 
 
 @pytest.mark.parametrize("path", PROGRAMS)
-def test_splices_say_what_their_bytes_do(path: str) -> None:
+def test_descriptions_of_splices_agree_with_their_bytes(path: str) -> None:
     """By iced they lead from window to bounce, trampoline and patch; hosts displace what they lend."""
     asking = Asking(path, 5)
     ground = pretend_loaded(asking.analysis)
@@ -125,7 +125,7 @@ def led(code: bytes, address: int) -> int:
 
 
 @pytest.mark.parametrize("path", PROGRAMS)
-def test_functions_planned_one_by_one_and_again(path: str) -> None:
+def test_functions_are_planned_one_by_one_and_again(path: str) -> None:
     """As in a session, more and more functions are planned, some are forgotten, and some get other wants."""
     asking = Asking(path, 7)
     ground = pretend_loaded(asking.analysis)
@@ -165,7 +165,7 @@ def sharing(in_force: Made, old: FunctionPlan) -> list[int]:
     ]
 
 
-def test_nothing_is_left_of_a_plan_that_is_forgotten() -> None:
+def test_a_forgotten_plan_can_be_made_again_with_the_same_bytes() -> None:
     """The same wants get the same bytes again, at other addresses of the arena."""
     asking = Asking(BASH, 3)
     ground = pretend_loaded(asking.analysis)
@@ -184,5 +184,5 @@ def test_nothing_is_left_of_a_plan_that_is_forgotten() -> None:
 @pytest.mark.stress
 @pytest.mark.parametrize("path", [*PROGRAMS, "/usr/bin/openssl", "/usr/bin/python3"])
 @pytest.mark.parametrize("seed", range(1000, 1010))
-def test_whatever_is_asked_for_at_length(path: str, seed: int) -> None:
+def test_properties_of_plans_hold_for_many_random_requests(path: str, seed: int) -> None:
     check(path, seed, 1000)

@@ -56,7 +56,7 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("raw", "expected"), list(cases()))
-def test_corpus(raw: str, expected: str) -> None:
+def test_relocated_instructions_have_the_expected_form(raw: str, expected: str) -> None:
     if expected.startswith("! "):
         with pytest.raises(CannotRelocate, match=expected[2:]):
             relocated(bytes.fromhex(raw))
@@ -155,18 +155,18 @@ def check_random(seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("raw", [raw for raw, expected in cases() if not expected.startswith("!")])
-def test_corpus_does_the_same(raw: str) -> None:
+def test_relocated_instructions_of_the_corpus_have_the_same_effect(raw: str) -> None:
     code = bytes.fromhex(raw)
     if is_tested(Decoder(64, code, ip=AT).decode()):
         for seed in range(8):
             assert same_effect(code, random.Random(seed)) == []
 
 
-def test_random_instructions_do_the_same() -> None:
+def test_relocated_random_instructions_have_the_same_effect() -> None:
     check_random(seed=1, count=3000)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_many_random_instructions_do_the_same(seed: int) -> None:
+def test_many_relocated_random_instructions_have_the_same_effect(seed: int) -> None:
     check_random(seed, count=5000)

@@ -79,7 +79,7 @@ assert to_json(scan(BASH, "r*"), False)["points"]["pre"]["prefixed"] > 5
 """
 
 
-def test_names_have_the_numbers_by_which_kept_plans_know_them() -> None:
+def test_names_of_tactics_have_the_numbers_in_stored_plans() -> None:
     assert NAMES == ("jump", "call", "bounce", "pun", "copy", "fentry", "trap")
     assert [tactic.number for tactic in TACTICS.values()] == list(range(len(NAMES)))
 
@@ -88,7 +88,7 @@ def test_rows_are_in_the_order_of_their_rounds() -> None:
     assert [row.round for row in ROWS] == sorted(row.round for row in ROWS)
 
 
-def test_a_target_is_spared_what_it_has_no_use_for() -> None:
+def test_each_target_has_only_tactics_that_it_supports() -> None:
     process, kernel = ([row for rows in rounds(policy) for row in rows] for policy in (PROCESS, KERNEL))
     assert {row.tactic.name for row in process} == {"jump", "call", "bounce", "pun", "copy"}
     assert {row.tactic.name for row in kernel} == {"jump", "call", "bounce", "copy", "trap"}
@@ -119,7 +119,7 @@ def mirror(source: Path, there: Path, without: Path) -> None:
             mirror(entry, there / entry.name, Path(*without.parts[1:]))
 
 
-def test_one_more_takes_its_file_and_a_row(changed: Path) -> None:
+def test_a_new_tactic_takes_one_file_and_one_row(changed: Path) -> None:
     """It is planned with, its plans hold, kept plans have it, and a scan counts it."""
     own = {path.name for path in changed.rglob("*.py") if not path.is_symlink()}
     assert own == {"table.py", "prefixed.py"}

@@ -106,7 +106,9 @@ def compare(analysis: Analysis, puns: bool, away: int, farther: int) -> tuple[Pl
 
 @pytest.mark.parametrize("kind", [CallWithIid, CallWithValues])
 @pytest.mark.parametrize("away", [0, _AWAY])
-def test_calls_at_entries_elsewhere(kind: type[CallWithIid | CallWithValues], away: int) -> None:
+def test_templates_with_calls_at_entries_equal_plans_made_at_another_address(
+    kind: type[CallWithIid | CallWithValues], away: int
+) -> None:
     """A function lies wherever it was linked to, and its numbers are in no order."""
     analysis, ground = analysed(BASH), reference_ground(analysed(BASH), SHAPE)
     starts = [span.start for span in analysis.image.spans][::3]
@@ -125,13 +127,13 @@ def test_calls_at_entries_elsewhere(kind: type[CallWithIid | CallWithValues], aw
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("puns", [True, False])
-def test_programs_elsewhere(name: str, puns: bool) -> None:
+def test_templates_of_programs_equal_plans_made_at_another_address(name: str, puns: bool) -> None:
     analysis = analyse(load(build(name)))
     compare(analysis, puns, _AWAY, 0)
     compare(analysis, puns=False, away=-_AWAY, farther=_FARTHER)
 
 
-def test_bash_elsewhere() -> None:
+def test_templates_of_bash_equal_plans_made_at_another_address() -> None:
     template, plans = compare(analysed(BASH), True, _AWAY, 0)
     tactics, refusals = template.outcomes(np.ones(template.rows, np.bool_))
     assert tactics["pun"] and tactics["bounce"] and tactics["copy"], "the cases are not covered"
@@ -140,13 +142,13 @@ def test_bash_elsewhere() -> None:
 
 @pytest.mark.stress
 @pytest.mark.parametrize("path", LARGE)
-def test_libraries_elsewhere(path: str) -> None:
+def test_templates_of_libraries_equal_plans_made_at_another_address(path: str) -> None:
     compare(analysed(path), True, _AWAY, 0)
     compare(analysed(path), puns=False, away=_AWAY, farther=_FARTHER)
 
 
 @pytest.mark.parametrize("path", [BASH, pytest.param(LARGE[0], marks=pytest.mark.stress)])
-def test_any_selection_stands_alone(path: str) -> None:
+def test_any_selection_of_a_templates_functions_is_a_valid_plan(path: str) -> None:
     """What must hold of plans holds when only every second function is put in, and no pun relies on another's bytes."""
     ground = reference_ground(analysed(path), SHAPE)
     asked = sorted(timed(analysed(path)), key=lambda item: -item[0].start)
@@ -159,7 +161,7 @@ def test_any_selection_stands_alone(path: str) -> None:
     assert pinned and not pinned & written
 
 
-def test_what_does_not_reach_is_lost() -> None:
+def test_units_out_of_reach_of_their_patches_are_left_out() -> None:
     """Splices lead to the block, some by way of a pun's jump; from 2 GiB away they do not get there."""
     template = PlanTemplate.from_arrays(small())
     spliced = np.unique(template.site_unit)
@@ -193,7 +195,7 @@ def damaged() -> list[tuple[str, Callable[[dict[str, np.ndarray]], None]]]:
 
 
 @pytest.mark.parametrize(("what", "damage"), damaged(), ids=lambda case: case if isinstance(case, str) else "")
-def test_arrays_that_are_no_plans_are_refused(what: str, damage: Callable[[dict[str, np.ndarray]], None]) -> None:
+def test_malformed_templates_are_refused(what: str, damage: Callable[[dict[str, np.ndarray]], None]) -> None:
     arrays = {name: array.copy() for name, array in small().items()}
     PlanTemplate.from_arrays(arrays)
     damage(arrays)
@@ -211,7 +213,7 @@ def small() -> dict[str, np.ndarray]:
 _SMALL: dict[str, np.ndarray] = {}
 
 
-def test_a_function_is_entered_without_a_return_but_not_where_calls_and_rounds_would_look_alike() -> None:
+def test_an_entry_without_its_return_is_kept_unless_calls_and_loops_would_look_alike() -> None:
     """Planted: every probe of a program is refused in turn, and nothing else is."""
     analysis = analysed(build("shortblocks"))
     made = build_template(reference_ground(analysis, SHAPE), timings(analysis))

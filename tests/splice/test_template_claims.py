@@ -73,7 +73,7 @@ def give_up(ground: PatchContext, template: PlanTemplate, units: np.ndarray) -> 
         forget(ground, made)
 
 
-def test_what_is_planned_besides_keeps_away(template: PlanTemplate) -> None:
+def test_plans_beside_a_placed_template_share_no_bytes_with_it(template: PlanTemplate) -> None:
     """Next to functions that are placed, and within those that are not; later those that were given up. What comes and
     goes at any time shares no bytes with what is planned then (PORTABLE)."""
     rng = random.Random(5)
@@ -99,7 +99,7 @@ def test_what_is_planned_besides_keeps_away(template: PlanTemplate) -> None:
     assert marks(ground) == before
 
 
-def test_what_was_planned_before_is_found(template: PlanTemplate) -> None:
+def test_conflicts_of_a_template_with_earlier_plans_are_found(template: PlanTemplate) -> None:
     """The units that need a byte of a plan in force, by sets of single bytes."""
     ground = fresh()
     everything = np.ones(len(template.unit_start), np.bool_)
@@ -113,7 +113,7 @@ def test_what_was_planned_before_is_found(template: PlanTemplate) -> None:
     assert all((template.patch_unit[~template.patch_inside] == unit).any() for unit in shared)
 
 
-def test_puns_pin_what_they_share() -> None:
+def test_puns_of_a_template_pin_the_bytes_they_share() -> None:
     analysis = analysed(str(build("shortblocks")))
     ground = reference_ground(analysis, SHAPE)
     template = build_template(ground, timings(analysis))

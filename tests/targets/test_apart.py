@@ -33,7 +33,7 @@ def _fork() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_is_handled_afterwards(number: signal.Signals) -> None:
+def test_a_signal_during_a_fork_is_handled_afterwards(number: signal.Signals) -> None:
     before = signal.signal(number, _end)
     try:
         _wanted.append(number)
@@ -45,7 +45,7 @@ def test_it_is_handled_afterwards(number: signal.Signals) -> None:
         signal.signal(number, before)
 
 
-def test_the_default_stays() -> None:
+def test_an_ignored_signal_stays_ignored_across_the_fork() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         _wanted.append(signal.SIGHUP)

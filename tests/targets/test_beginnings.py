@@ -36,7 +36,7 @@ def answer_of_a_maker(tree: ProcessTree, world: PtracedThreads) -> tuple[int, in
         return threads[makers[0]].registers.rax, made
 
 
-def test_a_thread_has_the_answer_of_the_system_call_by_which_it_made_another() -> None:
+def test_a_stopped_thread_keeps_the_result_of_its_clone_call() -> None:
     """If the thread's registers were saved within that call, and restored after it, the call would seem to fail with
     ENOSYS."""
     with Loop([build("threads")]) as loop:

@@ -31,7 +31,7 @@ def _standing_still(pid: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("request_number", [bounds.PROCMAP_QUERY, bounds.PROCMAP_QUERY + 100])
-def test_the_same_as_in_the_list(request_number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_of_mappings_agree_with_proc_maps(request_number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second request number is unknown to all kernels."""
     monkeypatch.setattr(bounds, "PROCMAP_QUERY", request_number)
     with Loop([build("threads")]) as loop, _standing_still(loop.pid), bounds.bounds_in(loop.pid) as at:
@@ -44,20 +44,20 @@ def test_the_same_as_in_the_list(request_number: int, monkeypatch: pytest.Monkey
         assert at(0) is None
 
 
-def test_nobody_there() -> None:
+def test_bounds_of_a_missing_process_are_an_error() -> None:
     with pytest.raises(TargetError) as raised, bounds.bounds_in((1 << 22) + 1):
         pass
     assert raised.value.slug == "no-such-process"
 
 
-def test_its_own() -> None:
+def test_bounds_of_gilks_own_mappings() -> None:
     here = read_maps(os.getpid())[0]
     with bounds.bounds_in(os.getpid()) as at:
         assert at(here.start) == (here.start, here.end)
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_what_is_mapped_is_the_file_that_was(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mapped_file_and_offset_at_an_address_are_found(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds whether the kernel can be asked about one address, or has to list all mappings."""
     if not asked:
         monkeypatch.setattr(bounds, "PROCMAP_QUERY", bounds.PROCMAP_QUERY + 100)

@@ -24,7 +24,7 @@ def batch(at: list[tuple[int, int]], patches: list[tuple[int, int, int]]) -> Bat
     return Batch(units, a[:, 0], code, code, a[:, 1], NONE, NONE, true, NONE, NONE, NONE, p[:, 0], p[:, 1], p[:, 2])
 
 
-def test_pages_of_the_copy_from_the_first_to_the_last_change_of_a_unit_and_of_its_patches_are_read() -> None:
+def test_pages_of_the_copy_and_of_patches_that_a_unit_changes_are_read() -> None:
     code = Copy(CODE, 0x100000, SPARE, SHELF)
     one = batch([(CODE + 0x3010, 0), (CODE + 0x10, 0), (CODE + 0x80010, 1)], [(PATCH + 0xFF0, PATCH + 0x1010, 0)])
     assert caches.ranges([one], [code]) == [(SPARE, 0x4000), (SPARE + 0x80000, 0x1000), (PATCH, 0x2000)]
@@ -32,24 +32,24 @@ def test_pages_of_the_copy_from_the_first_to_the_last_change_of_a_unit_and_of_it
     assert caches.ranges([one], []) == [(PATCH, 0x2000)], "code that is not exchanged is where it was"
 
 
-def test_it_is_the_one_of_copy_and_original_that_is_not_executed() -> None:
+def test_the_memory_read_is_that_of_the_version_not_executed() -> None:
     executed = Copy(CODE, 0x100000, SPARE, SHELF, in_force=True)
     assert caches.ranges([batch([(CODE, 0)], [])], [executed]) == [(SHELF, 0x1000)]
 
 
-def test_pages_near_each_other_are_read_at_once_and_never_more_than_a_cache_holds() -> None:
+def test_nearby_pages_are_read_together_up_to_the_size_of_a_cache() -> None:
     near = batch([(CODE, 0), (CODE + 0x4000, 1)], [])
     assert caches.ranges([near], [Copy(CODE, 0x100000, SPARE, SHELF)]) == [(SPARE, 0x5000)]
     vast = batch([(CODE, 0), (CODE + (64 << 20), 0)], [])
     assert sum(size for _, size in caches.ranges([vast], [Copy(CODE, 65 << 20, SPARE, SHELF)])) == 4 << 20
 
 
-def test_nothing_busy_is_nothing_to_read() -> None:
+def test_without_changes_no_pages_are_read() -> None:
     assert caches.ranges([], [Copy(CODE, 0x1000, SPARE, SHELF)]) == []
     assert caches.ranges([batch([], [])], [Copy(CODE, 0x1000, SPARE, SHELF)]) == []
 
 
-def test_who_changes_code_stays_on_one_processor_and_may_go_where_it_could_afterwards() -> None:
+def test_the_writer_stays_on_one_processor_and_gets_its_affinity_back() -> None:
     allowed = os.sched_getaffinity(0)
     with pytest.raises(ZeroDivisionError), caches.elsewhere():
         assert len(os.sched_getaffinity(0)) == 1

@@ -38,7 +38,7 @@ def loop() -> Iterator[Loop]:
         yield loop
 
 
-def test_the_loop_is_what_its_comments_say(tmp_path: Path) -> None:
+def test_the_code_of_the_loop_is_that_in_its_comments(tmp_path: Path) -> None:
     """The jumps lead to the first instruction and behind the loop; the last instruction is never executed."""
     (tmp_path / "loop").write_bytes(LOOP)
     command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn", tmp_path / "loop"]
@@ -53,13 +53,13 @@ def test_the_loop_is_what_its_comments_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, MOST, 2 * MOST + 1])
-def test_all_are_made(loop: Loop, number: int) -> None:
+def test_all_system_calls_of_a_list_are_made(loop: Loop, number: int) -> None:
     with kept(loop.pid) as keeper, borrowed(keeper) as call:
         assert call.many(place(keeper), [(_GETPID,)] * number) == [loop.pid] * number
     assert leftovers(loop.pid) == []
 
 
-def test_the_first_that_fails_is_the_last_that_is_made(loop: Loop) -> None:
+def test_a_list_of_system_calls_ends_at_the_first_failure(loop: Loop) -> None:
     with kept(loop.pid) as keeper:
         with borrowed(keeper) as call:
             mapping = (MMAP, 0, _PAGE, 3, _ANONYMOUS, -1, 0)
@@ -75,7 +75,7 @@ def test_the_first_that_fails_is_the_last_that_is_made(loop: Loop) -> None:
 _APART = 'exec 3<&0; "$0" loop <&3 & echo $!; wait $!; echo $?'
 
 
-def test_a_signal_like_ours_is_not_taken_for_it() -> None:
+def test_a_foreign_sigtrap_is_not_taken_for_gilks() -> None:
     """The signal ends the program, as it would without gilk."""
     words = ["sh", "-c", _APART, str(build("hot8"))]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
@@ -94,7 +94,7 @@ def test_a_signal_like_ours_is_not_taken_for_it() -> None:
         assert shell.stdout.readline() == b"%d\n" % (128 + signal.SIGRTMAX)
 
 
-def test_an_exchange_that_fails_is_undone(loop: Loop) -> None:
+def test_an_exchange_of_mappings_that_fails_is_undone(loop: Loop) -> None:
     """For each system call that may fail, the program's own mappings are where they were, with the same contents."""
     with kept(loop.pid) as keeper:
         mapping = next(m for m in read_maps(loop.pid) if m.executable and m.path.endswith("hot8"))

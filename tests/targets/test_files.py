@@ -18,7 +18,7 @@ from tests.behaviour.harness import mortal
 from tests.programs.build import build
 
 
-def test_it_says_what_whole_images_say() -> None:
+def test_facts_of_mapped_files_agree_with_whole_images() -> None:
     with mortal([build("hot8")]) as program:
         pid = program.pid
         files = Files(pid)
@@ -30,7 +30,7 @@ def test_it_says_what_whole_images_say() -> None:
         files.close()
 
 
-def test_what_is_removed_after_it_was_seen_can_be_read_still(tmp_path: Path) -> None:
+def test_a_mapped_file_can_be_read_after_it_was_removed(tmp_path: Path) -> None:
     copy = tmp_path / "program"
     shutil.copy(build("hot8"), copy)
     with mortal([copy]) as program:
@@ -52,7 +52,7 @@ def is_open(path: Path) -> bool:
     return any(link.startswith(f"{path}") for link in links)
 
 
-def test_no_more_are_open_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_open_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gilk.targets.files, "_MOST_OPEN", 1)
     with mortal([build("hot8")]) as program:
         pid = program.pid

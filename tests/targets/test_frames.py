@@ -47,17 +47,17 @@ class Arena:
 
 
 @pytest.mark.parametrize("starts", [(LOW, HIGH), (HIGH, LOW), (LOW,)])
-def test_two_stacks_in_one_mapping(starts: tuple[int, ...]) -> None:
+def test_frames_are_found_on_two_stacks_in_one_mapping(starts: tuple[int, ...]) -> None:
     assert Arena().found(*starts) == {LOW + 0x100}
 
 
-def test_a_frame_may_lie_across_where_the_search_began() -> None:
+def test_a_frame_may_lie_across_the_start_of_the_search() -> None:
     arena = Arena()
     arena.put(HIGH - 0x40, HIGH + 0x800)
     assert arena.found(LOW, HIGH) == {LOW + 0x100, HIGH - 0x40}
 
 
-def test_a_frame_that_leads_to_a_lower_stack_of_the_mapping() -> None:
+def test_a_frame_leads_to_a_lower_stack_of_the_mapping() -> None:
     arena = Arena()
     arena.put(HIGH + 0x100, LOW)
     assert arena.found(HIGH) == {LOW + 0x100, HIGH + 0x100}
@@ -74,7 +74,7 @@ ALTERNATE_STACK = HIGH + 0x1000
         ((ALTERNATE_STACK,), True), ((ALTERNATE_STACK + 0xFF8, LOW), True),
     ],
 )  # fmt: skip
-def test_a_frame_that_a_handler_has_left_on_an_alternate_stack(starts: tuple[int, ...], led: bool) -> None:
+def test_an_abandoned_frame_on_an_alternate_stack_is_not_found(starts: tuple[int, ...], led: bool) -> None:
     """No thread is on that stack, so none will use the frame, although the mapping has a stack in use."""
     arena = Arena()
     arena.put_aside(ALTERNATE_STACK + 0x400, HIGH + 0x3000, ALTERNATE_STACK, 0x1000)
@@ -90,7 +90,7 @@ def test_a_frame_leads_to_one_on_an_alternate_stack() -> None:
 
 
 @pytest.mark.parametrize("selectors", [0, 0x7FFF_1234_5678, CODE | 1 << 16, CODE + 1])
-def test_a_restorer_that_lies_about_is_no_frame(selectors: int) -> None:
+def test_a_stray_restorer_address_is_no_frame(selectors: int) -> None:
     """Go's runtime has the restorer's address on stacks, where it passes it to sigaction(2)."""
     arena = Arena()
     arena.put(HIGH + 0x100, LOW, selectors)

@@ -34,7 +34,7 @@ def test_the_bytes_of_a_header() -> None:
     assert len(set(MessageKind)) == len(MessageKind.__members__)
 
 
-def test_what_is_too_large_is_refused_before_it_has_come() -> None:
+def test_a_message_that_is_too_large_is_refused_before_it_has_arrived() -> None:
     frames = FrameReader(8)
     frames.add(HEADER.pack(8, 0, MessageKind.PART))
     assert frames.next() is None

@@ -44,7 +44,7 @@ def test_an_address_has_the_name_of_the_line_that_it_lies_in(idle: subprocess.Po
     ]  # fmt: skip
 
 
-def test_later_lines_are_about_code_that_lies_there_now(idle: subprocess.Popen[bytes], file: Path) -> None:
+def test_later_lines_replace_earlier_ones(idle: subprocess.Popen[bytes], file: Path) -> None:
     names = JitMap(idle.pid, lambda: 0.0)  # nothing takes any time
     file.write_text("1000 100 first\n")
     assert named(names.at(0x1080)) == "first"
@@ -66,7 +66,7 @@ def test_names_are_known_when_the_process_has_ended(idle: subprocess.Popen[bytes
     assert named(names.at(0x1004)) == "here"
 
 
-def test_a_map_that_is_settled_keeps_its_names_and_nothing_open(idle: subprocess.Popen[bytes], file: Path) -> None:
+def test_a_settled_map_keeps_its_names_and_no_open_file(idle: subprocess.Popen[bytes], file: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     names = JitMap(idle.pid)
     file.write_text("1000 10 here\n")
@@ -76,7 +76,7 @@ def test_a_map_that_is_settled_keeps_its_names_and_nothing_open(idle: subprocess
     assert named(names.at(0x1004)) == "here"
 
 
-def test_links_and_what_is_no_file_are_not_read(idle: subprocess.Popen[bytes], file: Path, tmp_path: Path) -> None:
+def test_links_pipes_and_devices_are_not_read(idle: subprocess.Popen[bytes], file: Path, tmp_path: Path) -> None:
     """Reading does not block either: the pipe has no writer."""
     (tmp_path / "secret").write_text("1000 10 secret\n")
     file.symlink_to(tmp_path / "secret")
@@ -100,7 +100,7 @@ def test_a_file_of_another_user_is_not_read(idle: subprocess.Popen[bytes], file:
     assert "belongs to another user (uid 65534)" in names.remark
 
 
-def test_no_more_is_read_than_a_bound(
+def test_reading_is_limited_in_size(
     idle: subprocess.Popen[bytes], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     monkeypatch.setattr(jit_map, "LARGEST", 1 << 20)
@@ -111,9 +111,7 @@ def test_no_more_is_read_than_a_bound(
     assert names.remark == f"/tmp/{file.name} is too large: names at its end are not known"
 
 
-def test_a_file_that_is_written_anew_is_read_anew_when_it_has_been_left_alone_for_some_time(
-    idle: subprocess.Popen[bytes], file: Path
-) -> None:
+def test_a_rewritten_file_is_read_again_after_a_pause(idle: subprocess.Popen[bytes], file: Path) -> None:
     """A target that puts another large file there all the time would have nothing else done."""
     clock = Clock()
     names = JitMap(idle.pid, clock)
@@ -159,7 +157,7 @@ def test_a_file_of_empty_lines_takes_little_memory(idle: subprocess.Popen[bytes]
         tracemalloc.stop()
 
 
-def test_lines_that_lie_are_left_out(idle: subprocess.Popen[bytes], file: Path) -> None:
+def test_malformed_lines_are_left_out(idle: subprocess.Popen[bytes], file: Path) -> None:
     file.write_bytes(
         b"\n\0\xff\nzz 10 no\n1000 -5 no\n1000 10\n11112222333344445 1 no\nffffffffffffffff ffffffff far\n"
         b"2000 10 \x1b[31mred\x07 \xc2\x9b\xff\n3000 10 " + b"n" * 100_000 + b"\n4000 10 last\n"
@@ -172,7 +170,7 @@ def test_lines_that_lie_are_left_out(idle: subprocess.Popen[bytes], file: Path) 
     assert named(names.at((1 << 64) - 1)) == "far"
 
 
-def test_of_a_container_its_own_file_by_its_own_number(tmp_path: Path) -> None:
+def test_the_map_of_a_contained_process_is_found_by_its_inner_pid(tmp_path: Path) -> None:
     if shutil.which("unshare") is None:
         pytest.skip("there is no unshare")
     script = "mount -t tmpfs none /tmp && echo '1000 10 inside' > /tmp/perf-$$.map && echo ready && exec sleep 600"

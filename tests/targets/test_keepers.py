@@ -82,7 +82,7 @@ def gone_after() -> Iterator[None]:
         os.close(told)
 
 
-def test_it_is_killed_before_each_single_thing_that_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keeper_server_is_killed_before_each_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client has a forked keeper that answers, or starts one; none of the server's processes stays, and the
     target runs."""
     instead = Spawned(os.getpid(), socket.socket(), -1, lambda: None)

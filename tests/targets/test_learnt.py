@@ -21,7 +21,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
 
 
-def test_it_is_there_the_next_time_together_with_what_others_found() -> None:
+def test_findings_about_functions_are_stored_and_merged() -> None:
     image = load(build("shortblocks"))
     first, second = analyse(image), analyse(image)
     spans = image.spans
@@ -33,7 +33,7 @@ def test_it_is_there_the_next_time_together_with_what_others_found() -> None:
     assert analyse(image).known == learnt.load(image)
 
 
-def test_a_file_with_other_code_knows_nothing_of_it() -> None:
+def test_findings_are_not_used_for_other_code() -> None:
     image = load(build("shortblocks"))
     analysis = analyse(image)
     analysis.liveness(analysis.function(image.spans[0]))
@@ -44,7 +44,7 @@ def test_a_file_with_other_code_knows_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("columns", [{}, {"start": 3, "gen": 3, "keeps": 2, "cycle": 3}, {"start": 1}])
-def test_what_is_not_of_that_shape_is_nothing(columns: dict[str, int]) -> None:
+def test_malformed_findings_are_ignored(columns: dict[str, int]) -> None:
     image = load(build("shortblocks"))
     store_arrays(learnt._key(image), {name: np.zeros(length, np.int64) for name, length in columns.items()})
     assert learnt.load(image) == {}

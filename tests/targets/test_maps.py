@@ -23,7 +23,7 @@ def test_own_maps_hold_the_address_of_a_function() -> None:
     assert any(m.path == "[stack]" for m in mappings)
 
 
-def test_a_process_that_does_not_exist_is_named() -> None:
+def test_reading_the_maps_of_a_missing_process_is_an_error() -> None:
     with pytest.raises(TargetError) as caught:
         read_maps(1 << 22)
     assert caught.value.slug == "no-such-process"
@@ -44,7 +44,7 @@ RANGES = st.lists(st.tuples(st.integers(16, 1 << 22), st.integers(1, 1 << 14)), 
 
 
 @given(RANGES, st.integers(1 << 16, 1 << 22), st.integers(1, 1 << 12))
-def test_room_that_is_found_is_free_and_in_reach(pairs: list[tuple[int, int]], page: int, pages: int) -> None:
+def test_found_room_is_free_and_in_reach(pairs: list[tuple[int, int]], page: int, pages: int) -> None:
     low, size = page * PAGE, 64 * PAGE
     high = low + pages * PAGE
     maps = tuple(Mapping(s * PAGE, (s + n) * PAGE, "r--p", 0, 0, "x") for s, n in sorted([*pairs, (page, pages)]))
@@ -57,11 +57,11 @@ def test_room_that_is_found_is_free_and_in_reach(pairs: list[tuple[int, int]], p
     assert max(high, start + size) - min(low, start) <= REACH + size
 
 
-def test_no_room_where_everything_is_taken() -> None:
+def test_no_room_is_found_if_everything_is_taken() -> None:
     assert find_room(Occupied(((0, 1 << 47),)), 1 << 40, (1 << 40) + PAGE, PAGE) is None
 
 
-def test_what_a_process_cannot_map_is_not_free() -> None:
+def test_unmappable_addresses_are_not_free() -> None:
     """Beyond 2^47 less a page, and below vm.mmap_min_addr, mmap(2) and mremap(2) fail."""
     space = occupied((Mapping(0x7FFFF7FD0000, 0x7FFFF7FF0000, "r-xp", 0, 1, "ld.so"),))
     assert not space.free(0x7FFFFFFFF000, 0x800000000000)
@@ -77,7 +77,7 @@ def test_only_a_newline_ends_a_line() -> None:
     assert found.path == "/tmp/a\x0cb\x85c\u2028d"
 
 
-def test_whose_memory_it_is() -> None:
+def test_mappings_of_gilk_are_recognised_by_name() -> None:
     """A checkout may be called gilk, and so may a program's own memory."""
     paths = {
         "/memfd:gilk-code-7-ab (deleted)": True,

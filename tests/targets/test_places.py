@@ -23,14 +23,14 @@ def batch() -> Batch:
     return pack((FunctionPlan("f", (splice,), (Patch(PATCH, b"\x90" * 32),), equivalences),))
 
 
-def test_a_place_in_a_patch_has_its_original() -> None:
+def test_a_place_in_a_patch_has_its_original_address() -> None:
     places = Places([batch()])
     assert places.original(PATCH + 20) == (CODE, False)
     assert places.original(BOUNCE) == (CODE, True)
     assert places.original(PATCH + 1) is None
 
 
-def test_a_displaced_instruction_has_its_place() -> None:
+def test_a_displaced_instruction_has_its_place_in_the_patch() -> None:
     places = Places([batch()])
     assert places.is_displaced(CODE + 4)
     assert not places.is_displaced(CODE)
@@ -38,7 +38,7 @@ def test_a_displaced_instruction_has_its_place() -> None:
     assert places.patch(CODE, False) == PATCH + 20
 
 
-def test_patches_end_where_they_end() -> None:
+def test_addresses_are_recognised_as_inside_a_patch() -> None:
     places = Places([batch()])
     assert places.in_patch(PATCH) and places.in_patch(PATCH + 31)
     assert not places.in_patch(PATCH + 32) and not places.in_patch(PATCH - 1)
@@ -48,7 +48,7 @@ def floor(rows: list[tuple[int, int]], address: int) -> int:
     return max(((at, to) for at, to in rows if at <= address), default=(0, 0))[1]
 
 
-def test_the_table_knows_patches_but_not_what_lies_behind_a_bounce() -> None:
+def test_the_runtimes_table_lists_patches_without_bounces() -> None:
     table = places_table([batch()], [batch()])
     patches, displaced = struct.unpack_from("<QQ", table)
     rows = list(struct.iter_unpack("<QQ", table[16:]))
@@ -63,13 +63,13 @@ def test_the_table_knows_patches_but_not_what_lies_behind_a_bounce() -> None:
     assert rows[patches:] == [(CODE + 4, PATCH + 24)]
 
 
-def test_what_is_not_in_force_displaces_nothing() -> None:
+def test_patches_not_in_force_displace_nothing() -> None:
     table = places_table([batch()], [])
     patches, displaced = struct.unpack_from("<QQ", table)
     assert displaced == 0
     assert table[16:] == places_table([batch()], [batch()])[16 : 16 + 16 * patches]
 
 
-def test_nothing_is_known_of_nothing() -> None:
+def test_without_patches_the_table_is_empty() -> None:
     assert not Places([])
     assert struct.unpack("<QQ", places_table([], [])) == (0, 0)

@@ -44,7 +44,7 @@ def lying(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
 
 
 @pytest.mark.parametrize("lie", [{"orig_rax": 59}, {"rip": 0x1000}, {"rdi": 7}, {"r9": 7}])
-def test_another_call_than_was_asked_for_is_not_believed(
+def test_the_result_of_another_system_call_is_refused(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch, lie: dict[str, int]
 ) -> None:
     with borrowed(keeper) as call:
@@ -56,7 +56,9 @@ def test_another_call_than_was_asked_for_is_not_believed(
 
 
 @pytest.mark.parametrize("address", [0, 0x1001, 0x7FFFFFFFF000, 1 << 47, 1 << 63, (1 << 64) - 4096])
-def test_memory_lies_where_memory_can_lie(keeper: Keeper, monkeypatch: pytest.MonkeyPatch, address: int) -> None:
+def test_an_impossible_address_of_mapped_memory_is_refused(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch, address: int
+) -> None:
     with borrowed(keeper) as call, monkeypatch.context() as patch:
         patch.setattr(call, "call", lambda *_: address)
         with pytest.raises(TargetError) as caught:
@@ -64,7 +66,7 @@ def test_memory_lies_where_memory_can_lie(keeper: Keeper, monkeypatch: pytest.Mo
         assert caught.value.slug == "not-our-call"
 
 
-def test_memory_lies_where_it_was_asked_for(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_mapped_elsewhere_than_requested_is_refused(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     with borrowed(keeper) as call, monkeypatch.context() as patch:
         patch.setattr(call, "call", lambda *_: 0x2000)
         assert call.anonymous(0, _PAGE) == 0x2000
@@ -73,7 +75,7 @@ def test_memory_lies_where_it_was_asked_for(keeper: Keeper, monkeypatch: pytest.
         assert caught.value.slug == "not-our-call"
 
 
-def test_an_error_that_is_none_is_not_believed(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_error_number_is_refused(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     with borrowed(keeper) as call, monkeypatch.context() as patch:
         assert keeper.held.calls is not None
         patch.setattr(type(keeper.held.calls), "results", lambda *_: [-(1 << 63)])
@@ -82,7 +84,7 @@ def test_an_error_that_is_none_is_not_believed(keeper: Keeper, monkeypatch: pyte
         assert caught.value.slug == "not-our-call"
 
 
-def test_a_list_of_calls_is_in_memory_that_no_other_process_has(keeper: Keeper) -> None:
+def test_a_list_of_calls_is_in_private_memory(keeper: Keeper) -> None:
     """With shared memory, a forked child could have its parent make any call, even one that a sandbox forbids both
     of them."""
     calls = keeper.held.calls
@@ -117,7 +119,7 @@ def mapped(start: int, permissions: str, path: str, size: int = _PAGE) -> Mappin
 
 
 @pytest.mark.parametrize("kept", [5, 4, 3, 2, 1])
-def test_an_instruction_that_others_cannot_exchange_comes_first(kept: int) -> None:
+def test_syscall_instructions_in_unwritable_memory_are_preferred(kept: int) -> None:
     order = [
         mapped(0x1000, "r-xp", "[vdso]"),
         mapped(0x5000, "r-xp", "/program"),
@@ -131,13 +133,13 @@ def test_an_instruction_that_others_cannot_exchange_comes_first(kept: int) -> No
     assert find_syscall(maps, memory) == order[0].start + 7
 
 
-def test_an_instruction_may_lie_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_syscall_instruction_may_lie_across_two_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memories, "_PIECE", 16)
     memory = _Memory({0x1000: b"\x90" * 15 + _SYSCALL})
     assert find_syscall((mapped(0x1000, "r-xp", "/program"),), memory) == 0x100F
 
 
-def test_code_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_a_syscall_instruction_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memories, "_MOST", 1 << 22)
     memory = _Memory({1 << 32: bytes(1 << 24)})
     assert list(stretches([mapped(1 << 32, "r-xp", "", 1 << 45)], memory, 1))
@@ -147,7 +149,7 @@ def test_code_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("address", [-1, 1 << 63, (1 << 64) - 8])
-def test_an_address_that_cannot_be_is_one_where_nothing_is(keeper: Keeper, address: int) -> None:
+def test_accesses_at_impossible_addresses_are_errors(keeper: Keeper, address: int) -> None:
     asked: list[Any] = [lambda: keeper.memory.read(address, 8), lambda: keeper.memory.write(address, b"12345678")]
     for ask in asked:
         with pytest.raises(OSError):

@@ -45,7 +45,7 @@ def said() -> set[str]:
     return {name for path in files for name in re.findall(r'"do": "(\w+)"', path.read_text())}
 
 
-def test_the_table_of_a_broker_is_what_its_clients_ask_and_what_it_answers() -> None:
+def test_the_brokers_table_lists_all_requests_of_clients() -> None:
     table = set(re.findall(r"^\| (\w+) \|", messages.__doc__ or "", re.MULTILINE)) - {"do"}
     answered = {
         name

@@ -69,7 +69,7 @@ def abandon(pid: int, script: str = CLIENT) -> None:
         os.kill(keeper, signal.SIGKILL)
 
 
-def test_an_abandoned_process_runs_on_refuses_others_and_can_be_restored() -> None:
+def test_an_abandoned_process_runs_on_refuses_sessions_and_can_be_restored() -> None:
     with Loop([build("hot8")]) as loop:
         abandon(loop.pid)
         assert differences(loop.pid)
@@ -162,7 +162,7 @@ def stop_at_a_second_jump(tid: int) -> None:
     assert wait_for(lambda: state(tid) == "T"), hex(rip)
 
 
-def test_a_thread_amid_a_bounce_goes_on() -> None:
+def test_a_thread_in_the_middle_of_a_bounce_goes_on() -> None:
     """The original code at the second jump does not follow the instruction at the first."""
     with Loop([build("shortblocks", "O1")]) as loop:
         abandon(loop.pid, EVERYWHERE)
@@ -224,7 +224,7 @@ int main(void)
 """
 
 
-def test_what_others_have_written_is_left_and_named(tmp_path: Path) -> None:
+def test_code_that_others_have_changed_is_left_and_named(tmp_path: Path) -> None:
     """The writers are the program itself, and a debugger, whose breakpoint is one byte."""
     program = compile_text(tmp_path, "patches", SELF_PATCHING, "-O2")
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:

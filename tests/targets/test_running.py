@@ -38,7 +38,7 @@ def end() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("above", [8, 64, 5000])
-def test_a_thread_in_what_a_patch_has_called(end: int, above: int) -> None:
+def test_a_thread_in_a_function_called_by_a_patch_has_its_place_in_the_program(end: int, above: int) -> None:
     """The place is found however little of the stack there is above."""
     ctypes.c_uint64.from_address(end - above).value = PATCH
     held = cast(Held, SimpleNamespace(in_arena=ARENA.__contains__))

@@ -91,7 +91,7 @@ def family(tmp_path: Path) -> Iterator[Family]:
         process.communicate()
 
 
-def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None:
+def test_a_forked_child_keeps_the_semaphore_counts_of_the_fork(family: Family) -> None:
     """A child loses these listeners when they leave, but no others: if somebody else has raised its counter, that
     stays."""
     counter = (family.address, family.path)
@@ -121,7 +121,7 @@ def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None
     assert [leftovers(pid) for pid in (family.process.pid, *family.children)] == [[]] * 5
 
 
-def test_what_is_not_there_is_not_raised(family: Family) -> None:
+def test_semaphores_that_do_not_exist_are_not_raised(family: Family) -> None:
     with gilk.attach(family.process.pid) as target, Session(target.process):
         elsewhere = [(family.address, sys.executable), (0x1000, family.path), (1 << 46, family.path)]
         assert target.process.raise_semaphores(elsewhere) == []
@@ -140,7 +140,7 @@ time.sleep(600)
 """
 
 
-def test_what_was_left_raised_is_lowered_by_restore(family: Family) -> None:
+def test_restore_lowers_semaphores_that_were_left_raised(family: Family) -> None:
     """This holds for the process that is restored, and for its child when that is restored."""
     first, second = (family.address, family.path), (family.address + 2, family.path)
     abandon(family.process.pid, LISTENER.replace("COUNTERS", repr([first, first, second])))

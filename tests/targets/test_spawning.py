@@ -87,7 +87,7 @@ def test_a_client_of_several_processes_has_their_keepers_forked(killed: str) -> 
         assert wait_for(lambda: not any(_is_helper(int(pid)) for pid in numbers.split()))
 
 
-def test_files_are_handed_on_as_an_exec_would_and_not_kept() -> None:
+def test_open_files_are_passed_on_like_exec_and_not_kept() -> None:
     done = subprocess.run([sys.executable, "-c", _LAUNCHES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     held, *handed, name = done.stdout.splitlines()

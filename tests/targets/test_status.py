@@ -17,7 +17,7 @@ def test_ancestors_begin_with_the_process_and_end_with_the_first_of_all() -> Non
         assert file.read().rpartition(")")[2].split()[1] == "0"  # the parent, proc_pid_stat(5)
 
 
-def test_one_that_has_gone_has_none() -> None:
+def test_an_ended_process_has_no_ancestors() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     assert ancestors(gone.pid) == ()

@@ -56,7 +56,7 @@ def keeper(request: pytest.FixtureRequest) -> Iterator[Keeper]:
     keeper.line.close()
 
 
-def test_news_amid_a_claim_can_be_heard_after_it(keeper: Keeper) -> None:
+def test_news_that_arrive_during_a_claim_are_received_after_it(keeper: Keeper) -> None:
     """A program that is held until its client hears of it would wait for ever if the news could not be heard."""
     client = TreeClient(cast(Process, type("Launched", (), {"pid": 1, "meeting": Meeting(), "keeper": keeper})))
     thread = Thread(target=keeper.hear)

@@ -45,7 +45,7 @@ def write(at: int, pages: list[int]) -> None:
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_those_that_were_written_to(pagemap: int, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_used_pages_are_those_that_were_written_to(pagemap: int, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not asks:
         monkeypatch.setattr(used_pages, "PAGEMAP_SCAN", 0)
     monkeypatch.setattr(used_pages, "_ROOM", 2)
@@ -60,7 +60,7 @@ def test_those_that_were_written_to(pagemap: int, asks: bool, monkeypatch: pytes
         assert list(used(pagemap, at + 10 * PAGE, at + 700 * PAGE)) == []
 
 
-def test_of_terabytes_that_are_not_used_nothing_is_read(pagemap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_terabytes_are_not_read(pagemap: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program under AddressSanitizer has reserved some twenty."""
     size, asked = 16 << 40, []
 

@@ -22,7 +22,7 @@ from tests.programs.build import build
 _PAUSE = 34
 
 
-def test_a_borrowed_thread_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_borrowed_thread_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread waits in a system call for ever. It has its own registers and mask when it is let go, and can be
     borrowed again."""
     monkeypatch.setattr(ptrace, "wait", functools.partial(ptrace.wait, seconds=1.0))
@@ -46,7 +46,7 @@ def test_a_borrowed_thread_that_does_not_come_back(monkeypatch: pytest.MonkeyPat
         assert leftovers(loop.pid) == []
 
 
-def test_a_keeper_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keeper_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     with Loop([build("hot8")]) as loop:
         target = gilk.attach(loop.pid)
         monkeypatch.setattr(process, "_PATIENCE", 1.0)
@@ -63,7 +63,7 @@ def test_a_keeper_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch)
         assert differences(loop.pid) == []
 
 
-def test_a_thread_that_is_asked_to_go_on_makes_others() -> None:
+def test_threads_made_by_a_thread_that_goes_on_are_stopped_too() -> None:
     """The new threads are stopped, too, before anything is changed."""
     with Loop([build("hot8")]) as loop:
         keeper = Keeper(LinuxProcess(loop.pid))

@@ -48,7 +48,7 @@ def test_a_message_of_another_kind_is_not_unpickled() -> None:
         wire.receive(other)
 
 
-def test_the_other_end_going_is_noticed() -> None:
+def test_a_closed_channel_is_detected() -> None:
     one, other = socket.socketpair()
     one.close()
     with pytest.raises(wire.ChannelClosed):
@@ -77,7 +77,7 @@ def high() -> Iterator[Callable[[int], int]]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_which_are_ready(high: Callable[[int], int]) -> None:
+def test_ready_channels_are_found(high: Callable[[int], int]) -> None:
     (silent, quiet), (reading, writing) = map(high, os.pipe()), map(high, os.pipe())
     assert wire.ready([silent, reading], seconds=0) == ([], [])
     assert wire.ready([silent], [writing]) == ([], [writing])

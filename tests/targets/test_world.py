@@ -32,7 +32,7 @@ while not select.select([0], [], [], 0.05)[0]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGRTMAX])
-def test_killed_in_its_stop(number: signal.Signals) -> None:
+def test_a_process_killed_while_stopped_is_detected(number: signal.Signals) -> None:
     with mortal([build("hot8")]) as program:
         words = [sys.executable, "-c", STOPPER, str(program.pid), str(int(number))]
         with subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, **ENVIRONMENT}) as stopper:
@@ -41,7 +41,7 @@ def test_killed_in_its_stop(number: signal.Signals) -> None:
         assert stopper.returncode == 0
 
 
-def test_killed_while_it_is_being_stopped() -> None:
+def test_a_process_killed_while_being_stopped_is_detected() -> None:
     """The kill comes at different moments, until the process has gone: the process is never reported as one that
     does not stop."""
     for pause in (0.0, 0.001, 0.002, 0.004):
@@ -78,7 +78,7 @@ def let_go_when_it_stops(world: PtracedThreads) -> None:
     assert not world.release_late()
 
 
-def test_who_stops_late_has_its_signal() -> None:
+def test_a_thread_that_stops_late_gets_its_signal() -> None:
     with subprocess.Popen(["sleep", "100"]) as program:
         world = late(program.pid, interrupted=False)
         program.terminate()
@@ -114,7 +114,7 @@ serving.main()
 """
 
 
-def test_a_program_goes_on_however_often_samples_of_it_are_asked_for() -> None:
+def test_a_program_goes_on_however_often_it_is_sampled() -> None:
     mine, theirs = socket.socketpair()
     with mortal([build("hot8")]) as program:
         for tid in ptrace.thread_ids(program.pid):

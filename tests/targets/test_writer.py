@@ -49,7 +49,7 @@ def test_sites_are_written_across_pages_and_undone() -> None:
     assert differing(memory, one.at, one.old) == 0  # type: ignore[arg-type]
 
 
-def test_nothing_is_written_when_a_byte_is_not_what_was_expected() -> None:
+def test_nothing_is_written_if_a_byte_differs_from_the_expected() -> None:
     memory = FakeMemory()
     memory.content[5000] = 0xCC
     with pytest.raises(Mismatch) as caught:
@@ -58,7 +58,7 @@ def test_nothing_is_written_when_a_byte_is_not_what_was_expected() -> None:
     assert memory.writes == 0
 
 
-def test_strangers_are_left_alone_when_undoing() -> None:
+def test_foreign_bytes_are_left_alone_when_undoing() -> None:
     memory = FakeMemory()
     one = batch((0, b"\xe9\x01\x02\x03\x04"))
     write(memory, combine([], [one]))  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def test_strangers_are_left_alone_when_undoing() -> None:
     assert bytes(memory.content[:5]) == b"\x90\x90\xcc\x90\x90"
 
 
-def test_memory_that_is_gone_counts_as_strange() -> None:
+def test_unmapped_memory_counts_as_foreign() -> None:
     memory = FakeMemory()
     one = batch((1 << 20, b"\xe9\x01\x02\x03\x04"))
     assert write(memory, combine([one], []), lenient=True) == 5  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_replacing_goes_from_the_old_patch_to_the_new_in_one_step() -> None:
     assert bytes(memory.content[:6]) == b"\x90\x90\xeb\x05\x90\x90"
 
 
-def test_only_some_units_of_a_batch() -> None:
+def test_a_batch_can_be_reduced_to_some_units() -> None:
     plans = tuple(FunctionPlan(f"f{n}", splices((16 * n, b"\xcc"))) for n in range(4))
     some = pack(plans).only({1, 3})
     assert some.at.tolist() == [BASE + 16, BASE + 48]

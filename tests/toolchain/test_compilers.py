@@ -12,19 +12,19 @@ from gilk.toolchain import compilers
 
 
 @pytest.mark.parametrize("named", ["/no/such/cc", "no-such-cc -m64", '"', "   ", "/tmp"])
-def test_what_cannot_be_run_is_no_compiler(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_compiler_that_cannot_be_run_is_an_error(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", named)
     with pytest.raises(CompileError) as raised:
         compilers.compiler.__wrapped__()
     assert raised.value.slug == "no-compiler" and repr(named) in raised.value.message
 
 
-def test_what_is_named_is_taken_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_compiler_is_used_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "gcc -m64")
     assert compilers.compiler.__wrapped__() == ("gcc", "-m64")
 
 
-def test_the_first_on_the_path_that_may_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_executable_compiler_on_the_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     for folder, mode in (("none", 0o644), ("one", 0o755), ("two", 0o755)):
         (tmp_path / folder).mkdir()
@@ -40,7 +40,7 @@ def test_the_first_on_the_path_that_may_be_run(tmp_path: Path, monkeypatch: pyte
     ("ccache", "gcc version 12.2.0", True),
     ("ccache", "clang version 14", False),
 ])  # fmt: skip
-def test_gcc_is_known_by_its_name_or_asked(
+def test_gcc_is_recognised_by_name_or_by_its_version_text(
     name: str, says: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, link = tmp_path / name, tmp_path / "cc"

@@ -29,19 +29,19 @@ def sources() -> list[Path]:
 
 
 @pytest.mark.parametrize("source", sources(), ids=lambda path: path.name)
-def test_the_runtime(source: Path) -> None:
+def test_the_digest_covers_all_files_of_the_runtime(source: Path) -> None:
     needed = read(source)
     assert len(needed) > 1 and needed <= set(runtime.read_files())
 
 
-def test_clauses(tmp_path: Path) -> None:
+def test_the_digest_covers_all_files_of_clauses(tmp_path: Path) -> None:
     source = tmp_path / "clauses.c"
     source.write_text(CLAUSES)
     needed = read(*dprogram.program_flags(), source)
     assert len(needed) > 20 and needed <= set(dprogram.read_files())
 
 
-def test_the_driver() -> None:
+def test_the_digest_covers_all_files_of_the_driver() -> None:
     """The files are found by the names in its sources, without kbuild."""
     given = {name for name, _ in driver_build._sources()}
     texts = {name: path.read_text() for name, path in driver_build._sources() if name.endswith((".c", ".h", ".S"))}

@@ -25,7 +25,7 @@ def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_once_compiled_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_program_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     with compiling(PROGRAM % 1) as finish:
         first = finish()
     monkeypatch.setattr(dprogram.compilers, "compiling", None)
@@ -33,13 +33,13 @@ def test_once_compiled_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert finish() == first
 
 
-def test_what_is_wrong_is_said_by_who_waits() -> None:
+def test_waiting_for_the_compiler_raises_its_error() -> None:
     with compiling("this is no C") as finish, pytest.raises(CompileError) as raised:
         finish()
     assert raised.value.slug == "does-not-compile" and "error" in raised.value.message
 
 
-def test_a_compiler_that_nobody_waits_for_is_ended(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_is_not_waited_for_is_killed(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler and its files are gone, whatever ended the wait."""
     slow = own_places / "slow"
     slow.write_text("#!/bin/sh\nexec sleep 100\n")

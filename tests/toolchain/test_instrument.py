@@ -33,7 +33,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "takes"), [("plain", False), ("registers", True), ("both", True), ("outside", False)])
-def test_every_form_is_known(source: Path, name: str, takes: bool) -> None:
+def test_every_form_of_an_instrument_is_recognised(source: Path, name: str, takes: bool) -> None:
     compiled = compile_instrument(source, name)
     linked = link_instrument(compiled, CODE, DATA, {"gilk_control": CODE + 0x8000, "puts": 0x7FFF12345678})
     assert linked.takes_registers is takes
@@ -42,7 +42,7 @@ def test_every_form_is_known(source: Path, name: str, takes: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "both"])
-def test_without_a_linker_it_is_what_a_linker_makes(tmp_path: Path, name: str) -> None:
+def test_code_placed_without_a_linker_equals_the_linkers(tmp_path: Path, name: str) -> None:
     """The two agree except in the order of their parts. The file has no variables; unaligned code is left to the
     linker."""
     source = tmp_path / "instrument.c"
@@ -70,7 +70,7 @@ def _flow(code: bytes, address: int) -> list[str]:
         address = one.next_ip
 
 
-def test_variables_keep_their_values(source: Path) -> None:
+def test_variables_of_an_instrument_keep_their_values(source: Path) -> None:
     linked = link_instrument(compile_instrument(source, "registers"), CODE, DATA, {"gilk_control": CODE})
     assert linked.data[:8] == (7).to_bytes(8, "little")
 
@@ -84,7 +84,7 @@ void looks_up(unsigned int iid) { sums[iid & 3] += table[iid & 7]; ilk_log_integ
 
 
 @pytest.mark.parametrize("off", [0, 16, 48, 240])
-def test_code_and_data_lie_where_they_were_linked_however_they_are_aligned(tmp_path: Path, off: int) -> None:
+def test_code_and_data_are_at_their_linked_addresses_with_any_alignment(tmp_path: Path, off: int) -> None:
     """The first instruction, a table and a variable are found at the addresses that the code uses."""
     source = tmp_path / "aligned.c"
     source.write_text(_ALIGNED)
@@ -114,7 +114,7 @@ def test_a_function_that_is_no_instrument_is_refused(source: Path) -> None:
         compile_instrument(source, "wrong")
 
 
-def test_a_function_that_is_not_there(source: Path) -> None:
+def test_a_missing_instrument_function_is_an_error(source: Path) -> None:
     with pytest.raises(UsageError) as caught:
         compile_instrument(source, "missing")
     assert caught.value.slug == "no-such-instrument"
@@ -128,7 +128,7 @@ def test_the_compilers_message_names_the_users_line(tmp_path: Path) -> None:
     assert f"{path}:3:" in caught.value.message
 
 
-def test_no_such_file(tmp_path: Path) -> None:
+def test_a_missing_instrument_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GilkError) as caught:
         compile_instrument(tmp_path / "none.c", "f")
     assert caught.value.slug == "no-such-file"

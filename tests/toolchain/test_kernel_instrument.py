@@ -35,7 +35,7 @@ def spaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_no_path_of_ours_is_given_to_kbuild(spaced: Path) -> None:
+def test_kbuild_gets_no_path_with_spaces(spaced: Path) -> None:
     source = spaced / "my instrument.c"
     source.write_text(INSTRUMENT)
     made = compile_for_kernel(source, "seen", "gilk_spaced", kernels.find().headers)

@@ -33,7 +33,7 @@ def compiled(directory: Path, source: str) -> bytes:
     return (directory / "a.o").read_bytes()
 
 
-def test_calls_constants_and_addresses_of_constants(tmp_path: Path) -> None:
+def test_calls_constants_and_addresses_are_relocated(tmp_path: Path) -> None:
     native = Native(parse(compiled(tmp_path, SOURCE)), {"given": GIVEN})
     found = (ctypes.c_long * 3)()
     native.fire(0, ctypes.addressof(found), ClauseEvent(), False)
@@ -46,7 +46,7 @@ def test_calls_constants_and_addresses_of_constants(tmp_path: Path) -> None:
     assert list(found) == [linked.answer(n) for n in range(3)] == [73, 703, 7005]
 
 
-def test_what_is_named_and_not_given_is_refused(tmp_path: Path) -> None:
+def test_undefined_symbols_are_refused(tmp_path: Path) -> None:
     program = parse(compiled(tmp_path, SOURCE))
     assert program.undefined == {"given"}
     with pytest.raises(CompileError, match="given is not defined"):
@@ -55,7 +55,7 @@ def test_what_is_named_and_not_given_is_refused(tmp_path: Path) -> None:
         program.placed(0x1000, {"given": 1 << 40})
 
 
-def test_variables_are_refused(tmp_path: Path) -> None:
+def test_writable_variables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="variables"):
         parse(compiled(tmp_path, "int n = 1; __attribute__((used)) int f(void) { return n++; }"))
 

@@ -29,18 +29,18 @@ def check(a: list[str], b: list[str], pairs: list[tuple[int, int]]) -> None:
 
 
 @given(SEQUENCES, SEQUENCES)
-def test_it_is_a_longest_common_subsequence(a: list[str], b: list[str]) -> None:
+def test_an_alignment_is_a_longest_common_subsequence(a: list[str], b: list[str]) -> None:
     pairs = align(a, b)
     check(a, b, pairs)
     assert len(pairs) == longest(a, b)
 
 
 @given(SEQUENCES, SEQUENCES)
-def test_beyond_the_limit_it_is_a_common_subsequence(a: list[str], b: list[str]) -> None:
+def test_beyond_the_limit_an_alignment_is_a_common_subsequence(a: list[str], b: list[str]) -> None:
     check(a, b, module._by_turn(a, b))
 
 
-def test_thousands_are_aligned_in_no_time() -> None:
+def test_thousands_of_elements_are_aligned_quickly() -> None:
     walk = random.Random(1)
     a = [walk.choice("abcdef") for _ in range(10_000)]
     b = [each for each in a if walk.random() < 0.9]

@@ -34,12 +34,12 @@ def names(finding: Finding) -> str:
     return " ".join(symbol[0] for symbol in finding.path)
 
 
-def test_where_nothing_is_wrong_nothing_is_found() -> None:
+def test_a_trace_without_faults_has_no_anomalies() -> None:
     walk = random.Random(1)
     assert found_in(*(frame(walk) for _ in range(200))) == []
 
 
-def test_a_stall_is_found_where_it_is_in_the_kernel_and_its_callers_come_after() -> None:
+def test_a_stall_is_attributed_to_the_kernel_function_before_its_callers() -> None:
     walk = random.Random(2)
     found = found_in(*(frame(walk, 12_000_000 if n == 137 else 0) for n in range(200)))
     assert [(each.sort, names(each)) for each in found] == [
@@ -53,7 +53,7 @@ def test_a_stall_is_found_where_it_is_in_the_kernel_and_its_callers_come_after()
     assert found[0].siblings == 199
 
 
-def test_a_call_that_does_not_return_comes_first() -> None:
+def test_a_call_that_does_not_return_is_the_first_anomaly() -> None:
     walk = random.Random(3)
     frames = [frame(walk, 5_000_000 if n == 20 else 0) for n in range(50)]
     found = found_in(*frames, frame(walk, show=("!show", 10)))
@@ -61,7 +61,7 @@ def test_a_call_that_does_not_return_comes_first() -> None:
     assert names(found[1]) == "main frame read sys wait"
 
 
-def test_other_callees_fewer_and_in_another_order() -> None:
+def test_additional_missing_and_reordered_callees_are_anomalies() -> None:
     walk = random.Random(4)
     frames = [frame(walk) for _ in range(60)]
     frames[10] = frame(walk, sync=("sync", 100))
@@ -74,13 +74,13 @@ def test_other_callees_fewer_and_in_another_order() -> None:
     assert why.endswith("it calls the same functions in another order")
 
 
-def test_more_rounds_of_a_loop_are_no_other_callees() -> None:
+def test_more_rounds_of_a_loop_are_no_anomaly() -> None:
     walk = random.Random(5)
     frames = [("frame", 1000, *(("read", 100) for _ in range(walk.randrange(1, 9)))) for _ in range(100)]
     assert [each for each in found_in(*frames) if each.sort == "calls"] == []
 
 
-def test_one_that_was_left_among_many_that_returned() -> None:
+def test_a_call_left_by_a_jump_among_many_that_returned_is_an_anomaly() -> None:
     walk = random.Random(6)
     frames = [frame(walk, decode=("~decode" if n == 33 else "decode", 30_000)) for n in range(60)]
     left = [each for each in found_in(*frames) if each.sort == "left"]

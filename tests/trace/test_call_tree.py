@@ -43,7 +43,7 @@ def expected(flow: Flow) -> Nodes:
 
 @pytest.mark.parametrize("part", [7, 1 << 20])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_contexts_of_all_threads(seed: int, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contexts_of_all_threads_agree_with_the_flow(seed: int, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_index, "PART", part)
     monkeypatch.setattr(call_tree, "_DENSE", 1 << 22 if seed % 2 else 3)
     flow = made(seed)
@@ -52,7 +52,7 @@ def test_the_contexts_of_all_threads(seed: int, part: int, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_contexts_of_each_thread(seed: int) -> None:
+def test_contexts_of_each_thread_agree_with_the_flow(seed: int) -> None:
     flow = made(seed)
     index = call_index.of_flow(flow)
     tree = call_tree.by_thread(index)
@@ -77,14 +77,14 @@ def test_children_come_with_most_time_first() -> None:
     assert [index.symbols[int(tree.symbol[each])][0] for each in tree.path(int(tree.children(top)[1]))] == ["a", "d"]
 
 
-def test_what_there_is_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contexts_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_tree, "MOST", 3)
     flow = flow_build.build(samples(nested(("a", 1, ("b", 5, ("c", 1), ("d", 2, ("a", 1)))))), about(), Tally())
     tree = call_tree.by_thread(call_index.of_flow(flow))
     assert (len(tree.parent), tree.cut) == (2, 3)
 
 
-def test_nothing_has_no_contexts() -> None:
+def test_a_trace_without_calls_has_no_contexts() -> None:
     flow = flow_build.build(run(0, 0).samples(), about(), Tally())
     tree = call_tree.by_thread(call_index.of_flow(flow))
     assert (len(tree.parent), tree.children(-1).tolist()) == (0, [])

@@ -72,12 +72,12 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.lists(st.integers(0, 3), min_size=60, max_size=60))
-def test_pairing_is_that_of_the_naive_model(events: list[Event], gaps: list[int]) -> None:
+def test_pairing_agrees_with_the_naive_model(events: list[Event], gaps: list[int]) -> None:
     times = np.cumsum(gaps[: len(events)]).tolist()
     assert summary(pair(table(events, times))) == naive(events, times)
 
 
-def test_recursion_and_coroutines_that_change_threads() -> None:
+def test_recursive_calls_and_coroutines_on_other_threads_are_paired() -> None:
     events = [
         ("time-entry", "f", 100, 1, 1),
         ("time-entry", "f", 80, 1, 1),

@@ -19,7 +19,7 @@ from gilk.trace import clock
 from gilk.trace.clock import Clock
 
 
-def test_the_clock_agrees_with_the_systems() -> None:
+def test_the_clock_agrees_with_the_systems_clock() -> None:
     fitted = clock.calibrate(0.05)
     for _ in range(5):
         before = time.monotonic_ns()
@@ -30,7 +30,7 @@ def test_the_clock_agrees_with_the_systems() -> None:
         time.sleep(0.01)
 
 
-def test_what_was_begun_ahead_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_calibration_begun_ahead_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """This happens only once: the next calibration takes its time again."""
     clock.begin()
     time.sleep(0.05)
@@ -44,7 +44,7 @@ def test_what_was_begun_ahead_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("hertz", [1_000_000_000, 2_899_999_123, 5_123_456_789])
-def test_a_line_through_exact_samples_is_found_again(hertz: int) -> None:
+def test_a_clock_rate_is_fitted_exactly_from_exact_samples(hertz: int) -> None:
     start, ns0 = (1 << 63) + 12345, 10**15
     ticks_per_ns = hertz / 1e9
     samples = [(start + round(ns * ticks_per_ns), ns0 + ns) for ns in range(0, 10**10, 10**9)]
@@ -54,7 +54,7 @@ def test_a_line_through_exact_samples_is_found_again(hertz: int) -> None:
     assert np.abs(fitted.to_ns(tsc) - [sample[1] for sample in samples]).max() <= 2
 
 
-def test_a_rate_that_was_told_wrong_is_found_out() -> None:
+def test_a_wrong_nominal_rate_is_corrected() -> None:
     """This works also if every third sample was interrupted for a millisecond; a rate that is only slightly wrong is
     kept."""
     samples = [(10**6 + 2 * ns, 10**9 + ns + 10**6 * (n % 3 == 1)) for n, ns in enumerate(range(0, 10**8, 10**6))]
@@ -63,7 +63,7 @@ def test_a_rate_that_was_told_wrong_is_found_out() -> None:
     assert Clock.agreed(samples[:1], 0.4) == Clock(10**6, 10**9, 0.4)
 
 
-def test_times_before_the_first_sample_and_nonsense_do_not_fail() -> None:
+def test_extreme_times_are_converted_without_an_error() -> None:
     fitted = Clock(10**6, 10**9, 2.0)
     times = fitted.to_ns(np.array([0, 10**6 - 2, 10**6, 10**6 + 2, (1 << 64) - 1, 1 << 63], np.uint64))
     assert times[1:4].tolist() == [10**9 - 1, 10**9, 10**9 + 1]
@@ -71,13 +71,13 @@ def test_times_before_the_first_sample_and_nonsense_do_not_fail() -> None:
 
 
 @pytest.mark.parametrize("samples", [[], [(1, 1)], [(1, 1), (1, 1)], [(1, 1), (1, 2)], [(1, 5), (9, 1)]])
-def test_samples_that_make_no_line_are_refused(samples: list[tuple[int, int]]) -> None:
+def test_inconsistent_clock_samples_are_refused(samples: list[tuple[int, int]]) -> None:
     with pytest.raises(StoreError) as caught:
         Clock.fit(samples)
     assert caught.value.slug == "clock-unknown"
 
 
-def test_nothing_is_compiled_or_loaded_for_it(tmp_path: Path) -> None:
+def test_reading_the_counter_compiles_and_loads_nothing(tmp_path: Path) -> None:
     """There is no compiler and no cache, so that nobody can slip code in."""
     said = "import gilk.trace.clock as c; a = c.sample(); b = c.sample(); print(a[0] < b[0], a[1] < b[1])"
     said += "; print([line for line in open('/proc/self/maps') if 'x' in line.split()[1] and ('gilk' in line)])"
@@ -87,7 +87,7 @@ def test_nothing_is_compiled_or_loaded_for_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_memory_that_may_not_be_executed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forbidden_executable_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
         def mprotect(self, *_: object) -> int:
             ctypes.set_errno(errno.EACCES)

@@ -13,7 +13,7 @@ from gilk.trace.destination import check
 from gilk.trace.table_file import partial_path
 
 
-def test_what_is_tried_is_not_taken_for_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trying_an_output_does_not_create_the_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripts wait for FILE.partial, which says that all probes are in."""
     opened = list[Path]()
     real = os.open
@@ -29,7 +29,7 @@ def test_what_is_tried_is_not_taken_for_the_beginning(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_that_is_too_long_only_while_it_is_written(tmp_path: Path) -> None:
+def test_an_output_name_too_long_for_its_partial_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="too long"):
         check(tmp_path / ("x" * 250))
     check(tmp_path / ("x" * 247))

@@ -84,7 +84,7 @@ def test_records_come_once_and_in_order_through_many_wraps(memory: Memory) -> No
     assert memory.drain.poll() == []
 
 
-def test_a_full_ring_drops_and_says_so(memory: Memory) -> None:
+def test_a_full_ring_drops_records_and_counts_them(memory: Memory) -> None:
     memory.claim(0)
     assert [memory.log(0, n) for n in range(130)].count(True) == 128
     assert values(memory.drain.poll()) == list(range(128))
@@ -93,7 +93,7 @@ def test_a_full_ring_drops_and_says_so(memory: Memory) -> None:
     assert values(memory.drain.poll()) == [200]
 
 
-def test_where_records_are_missing_is_known(memory: Memory) -> None:
+def test_gaps_tell_where_records_are_missing(memory: Memory) -> None:
     memory.claim(0)
     logged = [n for n in range(130) if memory.log(0, n)]
     assert [chunk.gaps for chunk in memory.drain.poll()] == [()]  # the gap comes after these records
@@ -108,7 +108,7 @@ def test_where_records_are_missing_is_known(memory: Memory) -> None:
     assert [chunk.gaps for chunk in memory.drain.poll()] == [()]  # the ring was full, but no record failed
 
 
-def test_records_dropped_while_a_poll_copies_are_missing_behind_those_it_did_not_see(memory: Memory) -> None:
+def test_records_dropped_during_a_poll_are_a_gap_after_the_unread_records(memory: Memory) -> None:
     memory.claim(0)
     for n in range(100):
         memory.log(0, n)
@@ -129,7 +129,7 @@ def test_records_dropped_while_a_poll_copies_are_missing_behind_those_it_did_not
     assert memory.drain.drops() == 12
 
 
-def test_an_uncommitted_record_holds_back_those_behind_it(memory: Memory) -> None:
+def test_an_uncommitted_record_holds_back_later_ones(memory: Memory) -> None:
     memory.claim(0)
     memory.log(0, 1)
     torn = memory.reserve(0, 1)
@@ -142,7 +142,7 @@ def test_an_uncommitted_record_holds_back_those_behind_it(memory: Memory) -> Non
 
 
 @pytest.mark.parametrize("final", [False, True])
-def test_an_uncommitted_record_is_not_taken_for_the_one_that_lay_there_before(memory: Memory, final: bool) -> None:
+def test_an_uncommitted_record_is_not_taken_for_the_old_one_in_its_place(memory: Memory, final: bool) -> None:
     memory.claim(0)
     for n in range(128):
         memory.log(0, n)
@@ -163,7 +163,7 @@ def test_a_record_never_committed_counts_as_dropped_at_the_end(memory: Memory) -
     assert memory.drain.poll(final=True) == []
 
 
-def test_chunks_say_whose_they_are(memory: Memory) -> None:
+def test_chunks_name_their_thread_and_process(memory: Memory) -> None:
     memory.claim(2, pid=7, tid=8)
     memory.log(2, 1)
     memory.log(2, 1, number=0)
@@ -171,7 +171,7 @@ def test_chunks_say_whose_they_are(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("position", [1, 33, 4096 + 32, 1 << 40, (1 << 64) - 32])
-def test_a_position_that_cannot_be_spoils_one_ring_only(memory: Memory, position: int) -> None:
+def test_an_impossible_position_spoils_one_ring_only(memory: Memory, position: int) -> None:
     for index in (0, 1):
         memory.claim(index)
         memory.log(index, index)
@@ -203,7 +203,7 @@ def test_random_bytes_everywhere_neither_crash_nor_loop(memory: Memory) -> None:
     assert memory.drain.corrupt > 0
 
 
-def test_a_block_above_the_highest_claimed_is_not_looked_at(memory: Memory) -> None:
+def test_blocks_that_were_never_claimed_are_not_read(memory: Memory) -> None:
     memory.claim(0)
     memory.claim(3)
     memory.shared.control["next"] = 1
@@ -238,7 +238,7 @@ def test_a_thread_born_since_the_list_was_made_is_not_retired(memory: Memory) ->
     assert memory.shared.heads["state"][0] == 0
 
 
-def test_a_retired_block_gives_its_last_records_and_serves_again(memory: Memory) -> None:
+def test_a_retired_block_gives_its_last_records_and_is_reused(memory: Memory) -> None:
     memory.claim(0)
     memory.log(0, 1)
     memory.reserve(0, 1)
@@ -253,7 +253,7 @@ def test_a_retired_block_gives_its_last_records_and_serves_again(memory: Memory)
     assert memory.drain.drops() == 1
 
 
-def test_a_retired_block_with_a_corrupt_ring_serves_again(memory: Memory) -> None:
+def test_a_retired_block_with_a_corrupt_ring_is_reused(memory: Memory) -> None:
     memory.claim(0)
     memory.shared.heads["ring"]["wpos"][0, 1] = 77
     memory.drain.poll()
@@ -264,7 +264,7 @@ def test_a_retired_block_with_a_corrupt_ring_serves_again(memory: Memory) -> Non
     assert values(memory.drain.poll()) == [9]
 
 
-def test_threads_may_look_for_blocks_again_once_one_is_free(memory: Memory) -> None:
+def test_threads_look_for_blocks_again_once_one_is_free(memory: Memory) -> None:
     for index in range(4):
         memory.claim(index)
     memory.shared.control["exhausted"] = 1
@@ -323,7 +323,7 @@ def run(producer: Path, ring_bytes: int, records: int, pause: float) -> tuple[St
 
 
 @pytest.mark.parametrize(("ring_bytes", "pause"), [(4096, 0.0), (1 << 16, 0.001), (1 << 22, 0.01)])
-def test_what_threads_and_signal_handlers_log_arrives_once_or_is_counted(
+def test_records_of_threads_and_signal_handlers_arrive_once_or_are_counted(
     producer: Path, ring_bytes: int, pause: float
 ) -> None:
     received, logged, memory = run(producer, ring_bytes, 20_000, pause)

@@ -23,13 +23,13 @@ def two_programs(*last: pa.Table) -> pa.Table:
     return pa.concat_tables([first, other, second, *last])
 
 
-def test_rows_are_of_the_programs_that_marks_divide_a_process_into() -> None:
+def test_samples_are_attributed_to_the_programs_that_a_process_executed() -> None:
     table = two_programs()
     assert programs(table).tolist() == [0] * 4 + [1] * 4
     assert programs(records(*FIRST)).tolist() == [0] * 4
 
 
-def test_what_is_under_way_ends_with_the_program() -> None:
+def test_calls_under_way_end_when_another_program_is_executed() -> None:
     """By stack pointers alone, the first `main` would seem to call the second, and the second `work` would end the
     first."""
     flow = flow_of(two_programs())
@@ -47,13 +47,13 @@ def test_what_is_under_way_ends_with_the_program() -> None:
     assert flow.threads == {(1, 7)}
 
 
-def test_calls_are_paired_within_a_program() -> None:
+def test_calls_are_paired_only_within_one_program() -> None:
     """The return at 48 belongs to the second program's call."""
     table = pair(two_programs()).table
     assert [(row["start"], row["duration"]) for row in table.to_pylist()] == [(10, 10), (110, 10)]
 
 
-def test_a_process_that_has_ended_has_nothing_under_way() -> None:
+def test_an_ended_process_has_no_calls_under_way() -> None:
     table = two_programs()
     flow = flow_of(pa.concat_tables([table, mark(500, 1, "second", "").select(table.column_names).cast(table.schema)]))
     assert [(r["start"] + r["duration"], r["state"]) for r in flow.table.to_pylist() if r["function"] == "main"] == [
@@ -62,7 +62,7 @@ def test_a_process_that_has_ended_has_nothing_under_way() -> None:
     ]
 
 
-def test_a_program_has_nothing_that_was_entered_before_it() -> None:
+def test_a_program_has_no_call_that_was_entered_before_it() -> None:
     """The process was there when the trace began, and its second program returns from a function whose entry was not
     recorded."""
     table = two_programs()

@@ -68,7 +68,7 @@ def seen(flow: Flow) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_it_is_what_happened(seed: int) -> None:
+def test_the_flow_agrees_with_the_simulated_machine(seed: int) -> None:
     machine = run(seed, 400, threads=1 + seed % 3, kernel=seed % 2 == 1)
     flow = flow_of(machine.samples())
     assert_balanced(flow)
@@ -77,7 +77,7 @@ def test_it_is_what_happened(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_trace_that_begins_in_the_middle_has_the_calls_under_way_that_return(seed: int) -> None:
+def test_a_trace_begun_in_the_middle_has_calls_under_way_that_return(seed: int) -> None:
     machine = run(seed, 600, threads=1, kernel=seed % 2 == 1)
     begin = 200
     flow = flow_of(machine.samples(begin))
@@ -100,7 +100,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_whatever_the_records_say_every_entry_is_a_row_and_rows_nest(
+def test_for_any_records_every_entry_is_a_row_and_rows_nest(
     events: list[tuple[str, str, int, int, bool]],
 ) -> None:
     records = []
@@ -145,7 +145,7 @@ def test_calls_of_coroutines_are_on_stacks_of_their_own() -> None:
     assert [list(track) for track in flow.tracks] == [[0], [1, 2]]
 
 
-def test_a_call_across_dropped_records_is_cut_unless_they_show_that_it_is_two() -> None:
+def test_a_call_across_dropped_records_is_cut_or_divided_in_two() -> None:
     cut = flow_of(records(("time-entry", "a", 96, 1), ("gap", "a", 0, 1), ("time-return", "a", 96, 1)))
     assert [(r[1], r[3], r[4], r[5]) for r in seen(cut)] == [("a", 0, 20, "cut")]
     assert cut.gaps == ((1, 1, 10),)
@@ -159,7 +159,7 @@ def test_a_call_across_dropped_records_is_cut_unless_they_show_that_it_is_two() 
     ]  # fmt: skip
 
 
-def test_a_return_after_dropped_records_begins_where_they_were() -> None:
+def test_a_return_after_dropped_records_gets_a_call_from_the_gap_on() -> None:
     flow = flow_of(
         records(
             ("time-entry", "b", 64, 1), ("time-return", "b", 64, 1), ("gap", "a", 0, 1), ("time-return", "a", 96, 1)
@@ -168,7 +168,7 @@ def test_a_return_after_dropped_records_begins_where_they_were() -> None:
     assert [(r[1], r[3], r[5]) for r in seen(flow)] == [("b", 0, "whole"), ("a", 10, "before")]
 
 
-def test_what_is_open_at_the_stop_lasts_until_then_but_not_in_a_thread_that_has_ended() -> None:
+def test_open_calls_last_until_the_stop_or_the_end_of_their_thread() -> None:
     tally = Tally(trace=TraceDescription(start_ns=0, stop_ns=1000, omitted=(Omitted("d", "prog", 5, 7),)))
     flow = flow_of(
         records(("time-entry", "a", 96, 1), ("time-entry", "b", 64, 1), ("time-entry", "_exit", 64, 2)), tally
@@ -177,7 +177,7 @@ def test_what_is_open_at_the_stop_lasts_until_then_but_not_in_a_thread_that_has_
     assert (flow.start_ns, flow.stop_ns, flow.omitted[0].calls) == (0, 1000, 7)
 
 
-def test_a_call_is_over_when_its_function_is_left_out_for_its_return_is_not_recorded() -> None:
+def test_a_call_ends_when_its_function_is_left_out() -> None:
     tally = Tally(trace=TraceDescription(start_ns=0, stop_ns=1000, omitted=(Omitted("b", "prog", 25, 7),)))
     events = [("time-entry", "a", 96, 1), ("time-entry", "b", 64, 1), ("time-entry", "c", 32, 1)]
     more = [("time-return", "c", 32, 1), ("time-entry", "d", 48, 1), ("time-return", "d", 48, 1)]
@@ -187,13 +187,13 @@ def test_a_call_is_over_when_its_function_is_left_out_for_its_return_is_not_reco
     ]  # fmt: skip
 
 
-def test_some_threads_of_a_flow() -> None:
+def test_a_flow_can_be_reduced_to_some_threads() -> None:
     flow = flow_of(run(3, 300, threads=3).samples()).only(("t2", "3"))
     assert_balanced(flow)
     assert set(flow.table["tid"].to_pylist()) == {2, 3}
 
 
-def test_only_some_levels_of_calls() -> None:
+def test_a_flow_can_be_limited_in_depth() -> None:
     table = records(
         ("time-entry", "f", 96, 1), ("time-entry", "g", 64, 1), ("time-entry", "h", 32, 1),
         ("time-return", "h", 32, 1), ("time-return", "g", 64, 1), ("time-return", "f", 96, 1),
@@ -204,7 +204,7 @@ def test_only_some_levels_of_calls() -> None:
     assert flow_of(table, Tally(trace=TraceDescription(0, 100))).table.num_rows == 3
 
 
-def test_times_without_callees() -> None:
+def test_self_times_exclude_callees() -> None:
     flow = flow_of(
         records(
             ("time-entry", "a", 96, 1),
@@ -216,7 +216,7 @@ def test_times_without_callees() -> None:
     assert flow.self_times.tolist() == [20, 10]
 
 
-def test_nothing_is_a_flow_of_no_calls() -> None:
+def test_no_records_give_an_empty_flow() -> None:
     flow = flow_of(samples([]))
     assert (flow.table.num_rows, flow.tracks, flow.self_times.tolist()) == (0, [], [])
 

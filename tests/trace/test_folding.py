@@ -47,7 +47,7 @@ def of_rows(folding: Folding, records: list[Record], until: int = 0) -> dict[str
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_folds_add_up_to_what_happened(seed: int) -> None:
+def test_folded_figures_add_up_to_those_of_the_machine(seed: int) -> None:
     machine = run(seed, 500, threads=1 + seed % 3)
     places = sorted(random.Random(seed).sample(range(1, len(machine.records)), 12))
     folding, sum_of_all = Folding(about), Figures()
@@ -59,7 +59,7 @@ def test_folds_add_up_to_what_happened(seed: int) -> None:
     assert folding.forgotten == 0
 
 
-def test_each_period_has_the_part_of_a_long_call_that_falls_into_it() -> None:
+def test_a_long_call_is_divided_among_periods() -> None:
     folding = Folding(about)
     records = nested(("a", 100, ("b", 20), ("a", 40)))  # a: 50 before, 50 after its calls
     assert [record[0] for record in records] == [0, 50, 70, 70, 110, 160]
@@ -78,7 +78,7 @@ def test_calls_of_a_thread_that_has_ended_end_with_its_last_record() -> None:
     assert of_rows(folding, [], 2000) == {}
 
 
-def test_calls_of_a_function_that_is_left_out_end_then() -> None:
+def test_calls_of_a_function_end_when_it_is_left_out() -> None:
     omitted: list[Omitted] = []
     folding = Folding(about, lambda: omitted)
     assert of_rows(folding, nested(("a", 20, ("!b", 0))), 30) == {"a": (1, 30, 10), "b": (1, 20, 20)}
@@ -87,14 +87,14 @@ def test_calls_of_a_function_that_is_left_out_end_then() -> None:
     assert of_rows(folding, [], 200) == {"a": (0, 100, 100)}
 
 
-def test_a_call_that_began_before_has_its_time_once_it_returns_and_is_no_call_of_the_period() -> None:
+def test_a_call_begun_before_the_period_adds_time_but_no_call() -> None:
     folding = Folding(about)
     records = nested(("a", 100, ("b", 20), ("c", 40)))  # it began at 0, b at 50; c at 70 and ended at 110
     assert of_rows(folding, records[3:4], 90) == {"c": (1, 20, 20)}
     assert of_rows(folding, records[4:]) == {"a": (0, 70, 50), "c": (0, 20, 20)}
 
 
-def test_what_is_kept_does_not_grow_with_what_was_folded() -> None:
+def test_memory_does_not_grow_with_the_folded_records() -> None:
     folding, kept = Folding(about), []
     calls = nested(*[("a", 10, ("b", 2))] * 50)
     for turn in range(5):

@@ -35,7 +35,7 @@ def gates(state: int) -> tuple[Any, Row]:
     [(CLOSED, [ARMED]), (REACHED, [ARMED]), (ARMED, [CLOSED, ARMED])],
     ids=["closed", "held", "armed"],
 )
-def test_arm(before: int, states: list[int]) -> None:
+def test_a_gate_is_armed_in_a_safe_order(before: int, states: list[int]) -> None:
     """A thread that is held looks at the state from time to time, and goes on once it is another: the next hit, which
     it may make at once, has to find the gate armed. An armed gate counts no hit while its numbers change."""
     made, row = gates(before)

@@ -34,7 +34,7 @@ def samples(seed: int, records: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("parts", [1, 7, 400])
-def test_parts_come_to_the_whole(parts: int) -> None:
+def test_parts_add_up_to_the_whole(parts: int) -> None:
     table = samples(parts, 1000)
     grown = Latencies()
     for part in range(parts):
@@ -59,7 +59,7 @@ def test_percentiles_are_right_to_within_a_sixteenth() -> None:
         assert exact <= grown.about("f", percent) <= exact + exact // 16 + 1
 
 
-def test_nothing_is_kept_that_is_not_under_way() -> None:
+def test_only_calls_under_way_are_kept() -> None:
     grown = Latencies()
     table = samples(5, 1000)
     for at in range(0, table.num_rows, 10):

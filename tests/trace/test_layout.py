@@ -40,7 +40,7 @@ def c_member(struct: str, field: str) -> str:
     return f"u.{field}" if field in UNION and struct == "gilk_record_regs" else field
 
 
-def test_every_field_lies_where_c_puts_it(tmp_path: Path) -> None:
+def test_every_field_has_its_offset_in_c(tmp_path: Path) -> None:
     lines, expected = [], []
     for struct, dtype in STRUCTS.items():
         lines.append(f'printf("%zu\\n", sizeof(struct {struct}));')
@@ -95,7 +95,7 @@ def test_parts_of_a_block_do_not_overlap_and_are_page_aligned(classes: set[int])
     assert geometry.size == layout.PAGE + 3 * geometry.stride
 
 
-def test_initialised_memory_describes_itself_and_stays_sparse() -> None:
+def test_initialised_memory_has_its_layout_and_stays_sparse() -> None:
     geometry = Geometry.plan(100_000, {0, 1, 2, 3}, threads=200)
     fd, memory = sparse(geometry.size)
     geometry.initialise(memoryview(memory))
@@ -108,7 +108,7 @@ def test_initialised_memory_describes_itself_and_stays_sparse() -> None:
 
 
 @pytest.mark.parametrize("what", [("magic", 1), ("version", 9), ("blocks", 0), ("blocks", 5000), ("stride", 1 << 63)])
-def test_a_control_page_that_cannot_be_is_refused(what: tuple[str, Any]) -> None:
+def test_an_impossible_control_page_is_refused(what: tuple[str, Any]) -> None:
     geometry = Geometry.plan(10, {0}, threads=2, ring_bytes=4096)
     memory = bytearray(geometry.size)
     geometry.initialise(memoryview(memory))

@@ -15,7 +15,7 @@ from gilk.trace.live import which_are_set
 WORDS, LOOKS = 512, 30_000
 
 
-def test_words_that_change_meanwhile_are_looked_at() -> None:
+def test_nonzero_words_are_found_while_others_change() -> None:
     shared = mmap.mmap(-1, 8 * WORDS)
     words = np.frombuffer(shared, "<u8")
     words[7] = 1

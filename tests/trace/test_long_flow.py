@@ -85,7 +85,7 @@ def busy(seed: int, steps: int, threads: int, kernel: bool, jumps: float) -> Mac
 
 @pytest.mark.parametrize("size", [50, 333, 100_000])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_walks(seed: int, size: int) -> None:
+def test_the_index_of_a_random_trace_equals_that_of_its_flow(seed: int, size: int) -> None:
     machine = run(seed, 3000, threads=3, kernel=seed % 2 == 1)
     table = machine.samples(start=seed * 40)
     same(table, size)
@@ -95,7 +95,7 @@ def test_random_walks(seed: int, size: int) -> None:
 @pytest.mark.parametrize("jumps", [0.0, 0.001, 0.02])
 @pytest.mark.parametrize("kernel", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_walks_with_jumps(seed: int, kernel: bool, jumps: float) -> None:
+def test_the_index_of_a_trace_with_jumps_equals_that_of_its_flow(seed: int, kernel: bool, jumps: float) -> None:
     machine = busy(seed, 4000, 1 + seed % 4, kernel, jumps)
     for size in (200, 1500):
         table = machine.samples(start=seed * 30)
@@ -104,7 +104,7 @@ def test_walks_with_jumps(seed: int, kernel: bool, jumps: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_lost_records(seed: int) -> None:
+def test_the_index_of_a_trace_with_lost_records_equals_that_of_its_flow(seed: int) -> None:
     """Records are missing, with a gap that says so, and without one."""
     chance = random.Random(seed)
     records = busy(seed, 3000, 2, seed % 3 == 0, 0.002).records
@@ -120,7 +120,7 @@ def test_lost_records(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_functions_that_were_left_out(seed: int) -> None:
+def test_the_index_of_a_trace_with_functions_left_out_equals_that_of_its_flow(seed: int) -> None:
     machine = busy(seed, 3000, 3, False, 0.002)
     end = machine.records[-1][0]
     omitted = (Omitted("b", "prog", end // 3, 5), Omitted("d", "prog", end // 2, 5))
@@ -134,7 +134,7 @@ def test_functions_that_were_left_out(seed: int) -> None:
 
 @pytest.mark.parametrize("jumps", [0.0, 0.002])
 @pytest.mark.parametrize("seed", range(6))
-def test_functions_that_jump_to_their_own_start(seed: int, jumps: float) -> None:
+def test_the_index_of_functions_that_jump_to_their_start_equals_that_of_its_flow(seed: int, jumps: float) -> None:
     chance = random.Random(seed)
     known = about()
     heads = tuple(
@@ -151,7 +151,7 @@ def test_functions_that_jump_to_their_own_start(seed: int, jumps: float) -> None
     assert same(samples(records), 300, known=replace(known, probes=heads)) or jumps
 
 
-def test_several_processes_and_stacks() -> None:
+def test_the_index_of_several_processes_and_stacks_equals_that_of_its_flow() -> None:
     """Two processes use the same addresses; a thread that takes over another's stack must be handled as a whole."""
     one = busy(1, 1000, 2, False, 0.001).records
     both = sorted([*one, *((t + 1, 2, tid + 10, *rest) for t, _, tid, *rest in one)], key=lambda each: each[0])
@@ -160,7 +160,7 @@ def test_several_processes_and_stacks() -> None:
     assert not same(samples(shared), 60)
 
 
-def test_it_is_small() -> None:
+def test_the_index_of_a_loop_takes_little_memory() -> None:
     """In a loop of calls, hardly anything is processed twice."""
     table = samples(nested(("a", 10, *[("b", 20, ("c", 5, ("d", 1)), ("d", 2))] * 3000)))
     flow = long_flow.index(parts(table, 5000), about(), Tally(), room, lambda _done: None)[1]
@@ -169,11 +169,11 @@ def test_it_is_small() -> None:
 
 
 @pytest.mark.parametrize("table", [samples([]), samples(nested(("a", 1)))[:1], samples(nested(("a", 1)))[1:]])
-def test_little(table: pa.Table) -> None:
+def test_the_index_of_a_small_trace_equals_that_of_its_flow(table: pa.Table) -> None:
     assert same(table, 10) or not table.num_rows
 
 
-def test_what_came_late_or_was_executed_is_looked_at_as_a_whole() -> None:
+def test_traces_with_late_records_or_executed_programs_are_indexed_as_a_whole() -> None:
     records = nested(("a", 10, ("b", 5)))
     assert not same(samples([records[1], records[0], *records[2:]]), 10)
     assert not same(samples([*records, (100, 1, 1, "", "user", "program", 0)]), 10)

@@ -10,7 +10,7 @@ from gilk.trace.layout import Geometry, Shared
 from gilk.trace.parts import OF_TRACE, ClientParts
 
 
-def test_every_block_that_was_claimed_is_to_look_again() -> None:
+def test_threads_with_blocks_look_again_when_a_client_comes() -> None:
     geometry = Geometry.plan(1, set(), threads=4)
     memory = bytearray(geometry.size)
     geometry.initialise(memoryview(memory))
@@ -24,7 +24,7 @@ def test_every_block_that_was_claimed_is_to_look_again() -> None:
         assert shared.heads["owner"].tolist() == [0, 0, 0, 7]
 
 
-def test_a_number_is_given_again_once_it_is_free() -> None:
+def test_a_clients_number_is_reused_once_it_is_free() -> None:
     geometry = Geometry.plan(1, set(), threads=1)
     parts = ClientParts(geometry, bytearray(geometry.size))
     assert [parts.add(4096 * n) for n in range(1, OF_TRACE)] == list(range(1, OF_TRACE))

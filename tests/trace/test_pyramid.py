@@ -57,7 +57,7 @@ def shown(found: TimePyramid, begin: int, pixels: int, width: int, rows: range) 
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_pixel_has_the_longest_call_and_their_number(seed: int) -> None:
+def test_a_pixel_has_the_longest_call_and_the_number_of_calls(seed: int) -> None:
     flow = made(seed)
     found, chance = pyramid(flow), random.Random(seed)
     calls = set(range(flow.table.num_rows))
@@ -83,7 +83,7 @@ def test_a_pixel_has_the_longest_call_and_their_number(seed: int) -> None:
     assert {call for _, call, _ in shown(few, *whole)} <= chosen
 
 
-def test_nothing_has_no_rows() -> None:
+def test_a_trace_without_calls_has_no_rows() -> None:
     flow = flow_build.build(run(0, 0).samples(), about(), Tally())
     found = pyramid(flow)
     assert (found.rows, shown(found, 0, 8, 8, range(4))) == (0, set())

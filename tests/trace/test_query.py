@@ -43,7 +43,7 @@ def trace() -> Trace:
         ("SELECT p.image FROM samples s JOIN probes p USING (point) WHERE s.time = 9", [{"image": "prog"}]),
     ],
 )
-def test_tables(trace: Trace, sql: str, answer: list[dict[str, object]]) -> None:
+def test_queries_see_the_tables_of_the_trace(trace: Trace, sql: str, answer: list[dict[str, object]]) -> None:
     assert ask(tables(trace), sql).to_pylist() == answer
 
 
@@ -63,7 +63,7 @@ def test_tables(trace: Trace, sql: str, answer: list[dict[str, object]]) -> None
         "",
     ],
 )
-def test_what_is_not_a_question_about_the_tables_is_refused(trace: Trace, sql: str, tmp_path: Path) -> None:
+def test_statements_other_than_queries_of_the_tables_are_refused(trace: Trace, sql: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         ask(tables(trace), sql.format(tmp=tmp_path))
     assert caught.value.slug == "bad-query"
@@ -72,7 +72,7 @@ def test_what_is_not_a_question_about_the_tables_is_refused(trace: Trace, sql: s
     assert not list(tmp_path.iterdir())
 
 
-def test_python_variables_are_not_tables(trace: Trace) -> None:
+def test_queries_cannot_read_python_variables(trace: Trace) -> None:
     secret = pa.table({"a": [1]})
     with pytest.raises(UsageError):
         ask(tables(trace), "SELECT * FROM secret")

@@ -95,13 +95,13 @@ def test_a_record_that_comes_one_poll_late_is_still_in_order() -> None:
     assert samples.late == 0
 
 
-def test_later_ones_are_counted() -> None:
+def test_records_that_come_too_late_are_counted() -> None:
     tables, samples = build(*[[chunk(0, [{"tsc": t, "iid": 3}])] for t in (10, 20, 30, 4)])
     assert pa.concat_tables(tables)["time"].to_pylist() == [5, 10, 2, 15]
     assert samples.late == 1
 
 
-def test_records_of_no_probe_are_kept_without_a_name() -> None:
+def test_records_of_an_unknown_probe_are_kept_without_a_name() -> None:
     tables, samples = build([chunk(0, [{"tsc": 1, "iid": iid} for iid in (1, 3, 5, 4_000_000_000)])])
     assert tables[-1]["point"].to_pylist() == [None, "f:entry", None, None]
     assert tables[-1]["kind"].to_pylist() == ["stamp", "time-entry", "stamp", "stamp"]
@@ -129,7 +129,7 @@ def test_text_is_never_longer_than_its_record(length: int) -> None:
     assert build([given])[0][-1]["text"].to_pylist() == ["a" * min(length, 232)]
 
 
-def test_dropped_records_leave_a_row_that_says_so() -> None:
+def test_dropped_records_leave_a_gap_row() -> None:
     made = chunk(1, [{"tsc": 100, "iid": 70_000, "value": 1}, {"tsc": 200, "iid": 70_000, "value": 2}])
     tables, samples = build([Chunk(made.identity, made.number, made.records, gaps=(1,))])
     rows = pa.concat_tables(tables).to_pylist()

@@ -19,7 +19,7 @@ SECOND = 1_000_000_000
 
 
 @given(st.lists(st.integers(0, 5)))
-def test_ordinals(codes: list[int]) -> None:
+def test_ordinals_count_repetitions_of_each_value(codes: list[int]) -> None:
     seen: dict[int, int] = {}
     expected = []
     for code in codes:
@@ -29,7 +29,7 @@ def test_ordinals(codes: list[int]) -> None:
 
 
 @given(st.lists(st.integers(-50, 1000)), st.integers(1, 70), st.integers(-20, 20), st.integers(0, 900))
-def test_bins(times: list[int], width: int, start: int, end: int) -> None:
+def test_bins_count_events_of_whole_intervals(times: list[int], width: int, start: int, end: int) -> None:
     whole = max((end - start) // width, 0)
     expected = [sum(start + n * width <= t < start + (n + 1) * width for t in times) for n in range(whole)]
     assert series.binned(np.array(times, np.int64), width, start, end).tolist() == expected
@@ -45,7 +45,7 @@ def test_a_round_width_is_the_smallest_that_fits(span: int, most: int) -> None:
 
 
 @given(st.lists(st.integers(0, 3)))
-def test_without_what_does_not_change_steps_look_the_same(values: list[int]) -> None:
+def test_leaving_out_repeated_values_keeps_the_shape_of_steps(values: list[int]) -> None:
     kept = series.changes(np.array(values, np.int64)).tolist()
     assert all(n in kept for n in (0, len(values) - 1) if values)
     at = {n: values[n] for n in kept}
@@ -65,7 +65,7 @@ def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
 
 
 @given(st.floats(1e-9, 1e9), st.floats(1, 1e9))
-def test_logarithmic_bins_hold_what_they_are_for(least: float, factor: float) -> None:
+def test_logarithmic_bins_cover_their_range(least: float, factor: float) -> None:
     edges = series.logarithmic_bins(least, least * factor, 10)
     assert edges[0] <= least * (1 + 1e-12) and least * factor <= edges[-1] * (1 + 1e-12)
     assert np.allclose(edges[1:] / edges[:-1], 10**0.1)
@@ -85,7 +85,7 @@ def slow_spectrum(counts: list[float], width: float) -> list[float]:
     return powers
 
 
-def test_a_spectrum_is_what_its_definition_says() -> None:
+def test_a_spectrum_agrees_with_its_definition() -> None:
     """The 8 overlapping whole segments of 9 half ones are averaged."""
     chance = random.Random(4)
     length, width = 16, 10_000_000
@@ -103,7 +103,7 @@ def poisson(rate: float, seconds: float) -> NDArray[np.int64]:
     return np.sort(chance.uniform(0, seconds * SECOND, int(rate * seconds)).astype(np.int64))
 
 
-def test_arrivals_at_random_have_twice_their_rate_at_every_frequency() -> None:
+def test_random_arrivals_have_a_flat_spectrum_of_twice_their_rate() -> None:
     """This is Campbell's theorem."""
     _, power = series.spectrum(poisson(1000, 60), 1_000_000, 0, 60 * SECOND)
     assert power.mean() == pytest.approx(2000, rel=0.05)
@@ -111,7 +111,7 @@ def test_arrivals_at_random_have_twice_their_rate_at_every_frequency() -> None:
     assert slope == pytest.approx(0, abs=0.1)
 
 
-def test_a_period_is_a_peak() -> None:
+def test_a_periodic_series_has_a_peak_in_its_spectrum() -> None:
     times = (np.arange(5000) * 0.02 * SECOND).astype(np.int64)  # 50 Hz
     frequencies, power = series.spectrum(times, 1_000_000, 0, 100 * SECOND)
     peaks = frequencies[power > 0.1 * power.max()]
@@ -119,13 +119,13 @@ def test_a_period_is_a_peak() -> None:
     assert peaks.min() == pytest.approx(50, abs=0.2)
 
 
-def test_a_power_law_is_found() -> None:
+def test_the_exponent_of_a_power_law_is_found() -> None:
     frequencies = np.geomspace(1, 1e4, 1000)
     assert series.slope(frequencies, 7 * frequencies**-1.3) == pytest.approx(-1.3)
 
 
 @pytest.mark.parametrize("times", [[], [5], [5, 6]])
-def test_too_little_has_no_spectrum(times: list[int]) -> None:
+def test_a_short_series_has_no_spectrum(times: list[int]) -> None:
     frequencies, power = series.spectrum(np.array(times, np.int64), 10, 0, 100)
     assert len(frequencies) == len(power) == 0
     assert series.slope(frequencies, power) is None

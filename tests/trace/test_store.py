@@ -53,7 +53,7 @@ def write(path: Path, *tables: pa.Table) -> Path:
     return writer.close(TALLY)
 
 
-def test_round_trip(tmp_path: Path) -> None:
+def test_written_samples_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parts = [table(start, 1000) for start in range(0, 5000, 1000)]
     assert write(path, *parts) == path
@@ -102,7 +102,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_killed_writer_leaves_what_it_wrote(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_a_readable_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     script = KILLED.format(here=str(Path(__file__).parent))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -165,12 +165,12 @@ def check_kept(error: StoreError, writer: Writer, left: Path) -> None:
 
 
 @pytest.mark.usefixtures("limited")
-def test_a_file_that_may_not_grow_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_file_at_its_size_limit_keeps_its_samples(tmp_path: Path) -> None:
     check_kept(*fill(tmp_path / "a.parquet"))
 
 
 @pytest.mark.usefixtures("limited")
-def test_a_file_in_which_nothing_finds_room_can_be_read(tmp_path: Path) -> None:
+def test_a_file_without_room_for_samples_can_be_read(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "a.parquet", SCHEMA, ABOUT)
     with pytest.raises(StoreError):
         writer.write(table(0, 100_000, spread=1))
@@ -193,12 +193,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @needs_mount
-def test_a_full_disk_keeps_what_it_has(small_disk: Path) -> None:
+def test_a_file_on_a_full_disk_keeps_its_samples(small_disk: Path) -> None:
     check_kept(*fill(small_disk / "a.parquet"))
 
 
 @needs_mount
-def test_no_room_for_the_last_step_leaves_the_partial_file(small_disk: Path) -> None:
+def test_a_disk_full_at_the_last_step_leaves_the_partial_file(small_disk: Path) -> None:
     writer = Writer(small_disk / "a.parquet", SCHEMA, ABOUT)
     writer.write(table(0, 17_000, spread=1))
     assert writer.trouble is None
@@ -207,7 +207,7 @@ def test_no_room_for_the_last_step_leaves_the_partial_file(small_disk: Path) -> 
     check_last_step(writer)
 
 
-def test_a_name_that_is_taken_by_a_directory_leaves_the_partial_file(tmp_path: Path) -> None:
+def test_an_output_name_taken_by_a_directory_leaves_the_partial_file(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "a.parquet", SCHEMA, ABOUT)
     writer.write(table(0, 17_000))
     writer.path.mkdir()
@@ -224,7 +224,7 @@ def check_last_step(writer: Writer) -> None:
     assert trace.tally.counts == TALLY.counts
 
 
-def test_no_file_is_not_a_bad_one(tmp_path: Path) -> None:
+def test_a_missing_file_is_distinguished_from_a_bad_one(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         read(tmp_path / "missing")
     assert caught.value.slug == "no-such-file"
@@ -239,13 +239,13 @@ def expect_bad(path: Path) -> str:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"x" * 100, b"\xff\xff\xff\xff", b"\x7fELF" + b"\0" * 99])
-def test_files_of_something_else_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_files_of_other_formats_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
     assert str(path) in expect_bad(path)
 
 
-def test_a_parquet_file_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_parquet_files_of_other_programs_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x")
     expect_bad(tmp_path / "x")
 
@@ -273,14 +273,14 @@ GOOD = (ABOUT.to_json().encode(), TALLY.to_json().encode())
         (GOOD[0], GOOD[1].replace(b'"drops": 1', b'"drops": {}')),
     ],
 )
-def test_descriptions_that_cannot_be_are_refused(tmp_path: Path, about: bytes, tally: bytes) -> None:
+def test_malformed_descriptions_are_refused(tmp_path: Path, about: bytes, tally: bytes) -> None:
     assert (about, tally) != GOOD
     pq.write_table(table(0, 3).replace_schema_metadata(metadata(about, tally)), tmp_path / "x")
     expect_bad(tmp_path / "x")
 
 
 @pytest.mark.parametrize("packed", [b"", b"!", b"null", pack("{}")[:-8], pack(" " * 2000)])
-def test_descriptions_that_cannot_be_unpacked_are_refused(packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptions_that_are_too_large_are_refused(packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(about, "_LARGEST", 1000)
     with pytest.raises(StoreError):
         unpack(packed)
@@ -297,7 +297,7 @@ def test_a_hundred_thousand_probes_fit(tmp_path: Path) -> None:
     assert trace.path.stat().st_size < 10_000_000
 
 
-def test_other_columns_are_refused(tmp_path: Path) -> None:
+def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
     good = table(0, 3)
     for bad in (
         good.drop_columns(["sp"]),
@@ -329,7 +329,7 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path, kind: str) -> Non
             assert error.slug == "bad-trace"
 
 
-def test_calls_are_those_of_the_samples(tmp_path: Path) -> None:
+def test_calls_of_a_trace_are_paired_from_its_samples(tmp_path: Path) -> None:
     trace = read(write(tmp_path / "a.parquet", table(0, 10)))
     assert isinstance(trace, Trace)
     assert (trace.calls.table.num_rows, trace.calls.abandoned, trace.calls.open) == (0, 9, 1)

@@ -20,19 +20,19 @@ TRACED = replace(
 )
 
 
-def test_it_comes_back_as_it_was() -> None:
+def test_the_description_of_a_trace_is_read_back() -> None:
     tally = Tally(drops=1, trace=TRACED)
     assert Tally.from_json(tally.to_json()) == tally
     assert Tally.from_json(replace(tally, trace=None).to_json()).trace is None
 
 
-def test_a_file_from_before_there_were_traces_has_none() -> None:
+def test_an_old_file_without_a_trace_description_is_read() -> None:
     raw = json.loads(Tally().to_json())
     del raw["trace"]
     assert Tally.from_json(json.dumps(raw)).trace is None
 
 
-def test_a_file_from_before_functions_were_named_names_none() -> None:
+def test_an_old_file_without_lists_of_functions_is_read() -> None:
     raw = json.loads(Tally(trace=TRACED).to_json())
     del raw["trace"]["unfollowed"], raw["trace"]["unended"], raw["refused"]
     tally = Tally.from_json(json.dumps(raw))
@@ -58,14 +58,14 @@ def test_a_file_from_before_functions_were_named_names_none() -> None:
     ],
     ids=str,
 )
-def test_bad_trace_what_is_not_of_its_form_is_refused(wrong: object) -> None:
+def test_bad_trace_malformed_trace_descriptions_are_refused(wrong: object) -> None:
     raw = {**json.loads(Tally().to_json()), "trace": wrong}
     with pytest.raises(StoreError) as caught:
         Tally.from_json(json.dumps(raw))
     assert caught.value.slug == "bad-trace"
 
 
-def test_bad_trace_reasons_that_are_no_words_are_refused() -> None:
+def test_bad_trace_malformed_reasons_are_refused() -> None:
     raw = {**json.loads(Tally().to_json()), "refused": {"f:@0:pre": 7}}
     with pytest.raises(StoreError) as caught:
         Tally.from_json(json.dumps(raw))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gilk
-from gilk.runs.run import Progress
+from gilk.runs.progress import Progress
 from gilk.trace.traced import TraceDescription
 from tests.behaviour.harness import differences, leftovers
 from tests.places import build_place

@@ -33,32 +33,32 @@ def paced() -> Iterator[Paced]:
         yield program
 
 
-def test_from_now_for_a_while(paced: Paced) -> None:
+def test_a_trace_from_now_for_some_time(paced: Paced) -> None:
     found = observe(paced, "now", "for:300ms", ["a 2"])
     assert found.functions == ["obey", "repeat", *alpha(2)]
     assert found.traced.stop_ns - found.traced.start_ns >= 300e6
     assert found.states == {CallState.WHOLE: 12}
 
 
-def test_from_the_third_call_to_the_fifth(paced: Paced) -> None:
+def test_a_trace_from_the_third_call_to_the_fifth(paced: Paced) -> None:
     found = observe(paced, "call:alpha:3", "call:alpha:2", ["a 2", "a 9"])
     assert found.functions == alpha(1)  # the third call is in it; the fifth is met before it is recorded
     assert not found.report["partial"]
 
 
-def test_from_a_call_to_its_return(paced: Paced) -> None:
+def test_a_trace_from_a_call_to_its_return(paced: Paced) -> None:
     found = observe(paced, "call:alpha", "return:alpha", ["a 3"])
     assert found.functions == alpha(1)
     assert found.states[CallState.WHOLE] == 5
 
 
-def test_from_a_return_on(paced: Paced) -> None:
+def test_a_trace_from_a_return_on(paced: Paced) -> None:
     """The thread is held right after the return's record: its next call is the first in the trace."""
     found = observe(paced, "return:beta", "return:repeat", ["a 2"])
     assert found.functions == alpha(1)
 
 
-def test_the_program_ends_right_after_the_stop(tmp_path: Path) -> None:
+def test_the_program_may_end_right_after_the_stop(tmp_path: Path) -> None:
     """The program ends before gilk has looked."""
     with Paced() as paced:
         found = observe(paced, "call:alpha", "return:repeat", ["a 1\nx 0"])
@@ -66,12 +66,12 @@ def test_the_program_ends_right_after_the_stop(tmp_path: Path) -> None:
     assert found.traced.stop_ns > found.traced.start_ns
 
 
-def test_a_function_of_a_library(paced: Paced) -> None:
+def test_a_trace_starts_at_a_function_of_a_library(paced: Paced) -> None:
     found = observe(paced, "call:libc:puts", "call:libc.so.6:fflush", ["a 1"], scope=("paced:", "libc.so.6:puts"))
     assert found.functions == ["puts"]
 
 
-def test_after_a_time(paced: Paced) -> None:
+def test_a_trace_starts_after_some_time(paced: Paced) -> None:
     begun = time.monotonic()
     found = observe(paced, "after:700ms", "for:1ms", [])
     assert time.monotonic() - begun >= 0.7
@@ -79,7 +79,7 @@ def test_after_a_time(paced: Paced) -> None:
 
 
 @pytest.mark.parametrize("name", ["USR1", "12"])
-def test_a_signal_to_gilk(paced: Paced, name: str) -> None:
+def test_a_trace_starts_at_a_signal_to_gilk(paced: Paced, name: str) -> None:
     before = signal.getsignal(signal.SIGUSR1)
     number = signal.SIGUSR1 if name == "USR1" else signal.SIGUSR2
 
@@ -91,7 +91,7 @@ def test_a_signal_to_gilk(paced: Paced, name: str) -> None:
     assert signal.getsignal(signal.SIGUSR1) is before
 
 
-def test_keys(paced: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_starts_at_a_combination_of_keys(paced: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "event0")
     device = os.open(tmp_path / "event0", os.O_RDWR)
     monkeypatch.setattr(keyboard.Keyboard.__init__, "__defaults__", (tmp_path,))
@@ -107,7 +107,7 @@ def press(device: int, *keys: tuple[int, int]) -> None:
     os.write(device, b"".join(struct.pack("@llHHi", 0, 0, 1, code, value) for code, value in keys))
 
 
-def test_keys_are_together_or_not_at_all(tmp_path: Path) -> None:
+def test_keys_count_only_when_pressed_together(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "event3")
     device = os.open(tmp_path / "event3", os.O_RDWR)
     with Keyboard(("ctrl", "alt", "f"), tmp_path) as keys:
@@ -130,26 +130,26 @@ def test_no_keyboard_is_an_error(tmp_path: Path) -> None:
     assert caught.value.slug == "no-keyboard"
 
 
-def test_until_the_program_ends(paced: Paced) -> None:
+def test_a_trace_until_the_program_ends(paced: Paced) -> None:
     found = observe(paced, "call:beta", "exit", ["a 1", "x 0"])
     assert found.functions[0] == "beta"
     assert found.traced.stop_ns > found.traced.start_ns
     assert not found.report["partial"]
 
 
-def test_a_start_in_a_thread(paced: Paced) -> None:
+def test_a_trace_starts_at_a_call_in_another_thread(paced: Paced) -> None:
     found = observe(paced, "call:alpha", "return:repeat", ["t 2"])
     assert found.functions == alpha(2)
     assert found.threads == 1
 
 
-def test_what_is_left_by_longjmp_says_so(paced: Paced) -> None:
+def test_calls_left_by_longjmp_are_marked(paced: Paced) -> None:
     found = observe(paced, "call:around", "return:around", ["j"])
     assert found.functions == ["around", "left", "leaf", "leaf"]
     assert found.states == {CallState.WHOLE: 3, CallState.LEFT: 1}
 
 
-def test_a_start_that_never_comes(paced: Paced, tmp_path: Path) -> None:
+def test_a_trace_whose_start_never_comes_can_be_interrupted(paced: Paced, tmp_path: Path) -> None:
     words = [
         sys.executable,
         "-m",
@@ -184,13 +184,13 @@ NO_EVENTS = (
 
 
 @pytest.mark.parametrize("text", NO_EVENTS)
-def test_a_bad_event_is_named(text: str) -> None:
+def test_a_bad_event_is_refused_by_name(text: str) -> None:
     with pytest.raises(GilkError) as caught:
         event.parse(text)
     assert caught.value.slug == "bad-event"
 
 
-def test_a_key_that_there_is_not_is_a_bad_event(tmp_path: Path) -> None:
+def test_an_unknown_key_is_a_bad_event(tmp_path: Path) -> None:
     with pytest.raises(GilkError) as caught:
         Keyboard(("alt", "any"), tmp_path)
     assert caught.value.slug == "bad-event"
@@ -200,7 +200,7 @@ def test_a_key_that_there_is_not_is_a_bad_event(tmp_path: Path) -> None:
     ("start", "slug"),
     [("call:no_such", "no-such-function"), ("call:nolib:f", "no-such-image"), ("key:q-", "bad-event")],
 )
-def test_an_event_that_cannot_be_leaves_nothing_behind(paced: Paced, start: str, slug: str) -> None:
+def test_an_impossible_event_leaves_the_process_unchanged(paced: Paced, start: str, slug: str) -> None:
     with pytest.raises(GilkError) as caught:
         observe(paced, start, "exit", [])
     assert caught.value.slug == slug
@@ -210,7 +210,7 @@ def test_an_event_that_cannot_be_leaves_nothing_behind(paced: Paced, start: str,
 
 
 @pytest.mark.parametrize("scope", ["", ":f"])
-def test_a_bad_scope_is_named(paced: Paced, scope: str) -> None:
+def test_a_bad_scope_is_refused_by_name(paced: Paced, scope: str) -> None:
     with pytest.raises(GilkError) as caught:
         observe(paced, "now", "exit", [], scope=(scope,))
     assert caught.value.slug == "bad-scope"
@@ -223,7 +223,7 @@ def test_a_scope_without_functions_is_an_error(paced: Paced) -> None:
     assert wait_for(lambda: not leftovers(paced.pid))
 
 
-def test_a_wait_from_another_thread_is_not_a_signal(paced: Paced) -> None:
+def test_ctrl_c_during_a_wait_in_another_thread_ends_the_trace(paced: Paced) -> None:
     """Ctrl-C comes while the trace is on: the trace ends, and everything is taken out."""
     found: Observed = observe(paced, "now", "exit", ["a 1"], stop_when_done=True)
     assert found.functions == ["obey", "repeat", *ROUND]

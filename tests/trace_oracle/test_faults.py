@@ -48,7 +48,7 @@ def clean(target: Paced) -> bool:
     return wait_for(lambda: not leftovers(target.pid) and not differences(target.pid))
 
 
-def test_killed_while_it_waits(paced: Paced, tmp_path: Path) -> None:
+def test_the_client_is_killed_while_it_waits_for_the_start(paced: Paced, tmp_path: Path) -> None:
     tracing = client("--start", "call:left", "-p", paced.pid, "-o", tmp_path / "t")
     assert wait_for(lambda: differences(paced.pid))
     kill(tracing)
@@ -56,7 +56,7 @@ def test_killed_while_it_waits(paced: Paced, tmp_path: Path) -> None:
     paced.do("j")
 
 
-def test_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
+def test_the_client_is_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
     """Everything that the client had written can be read, up to the last block."""
     file = tmp_path / "t.parquet"
     tracing = client("-p", paced.pid, "-o", file)
@@ -75,7 +75,7 @@ def test_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
 
 
-def test_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
+def test_the_client_is_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
     """The client is stopped, the thread reaches the gate, and the client dies: the keeper opens the gate."""
     tracing = client("--start", "call:alpha", "-p", paced.pid, "-o", tmp_path / "t")
     assert wait_for(lambda: differences(paced.pid))
@@ -87,7 +87,7 @@ def test_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
 
 
 @pytest.mark.stress
-def test_both_are_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
+def test_client_and_keeper_are_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
     """Nobody is left to open the gate: it opens when its time is over. Then `gilk restore` repairs the code."""
     tracing = client("--start", "call:alpha", "-p", paced.pid, "-o", tmp_path / "t")
     assert wait_for(lambda: differences(paced.pid))
@@ -104,19 +104,19 @@ def test_both_are_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) ->
     paced.do("a 5")
 
 
-def test_the_program_ends(tmp_path: Path) -> None:
+def test_the_program_ends_during_a_trace(tmp_path: Path) -> None:
     with Paced() as paced:
         found = observe(paced, "now", "exit", ["a 2", "x 0"])
     assert [name for name in found.functions if name in alpha(1)] == alpha(2)
 
 
-def test_the_program_executes_another(tmp_path: Path) -> None:
+def test_the_program_executes_another_during_a_trace(tmp_path: Path) -> None:
     with Paced() as paced:
         found = observe(paced, "now", "exit", ["a 2", "e /bin/true"])
     assert [name for name in found.functions if name in alpha(1)] == alpha(2)
 
 
-def test_the_program_forks(paced: Paced) -> None:
+def test_the_program_forks_during_a_trace(paced: Paced) -> None:
     """The child has the same code: it records as its parent does, and its calls are its own."""
     found = observe(paced, "call:alpha", "return:around", ["a 1", "f 2", "a 1", "j"])
     assert found.functions.count("alpha") == 4
@@ -124,7 +124,7 @@ def test_the_program_forks(paced: Paced) -> None:
     assert found.states["left"] <= 2  # left(), and the end of the child
 
 
-def test_threads_come_and_go(paced: Paced) -> None:
+def test_threads_come_and_go_during_a_trace(paced: Paced) -> None:
     found = observe(paced, "call:alpha", "return:around", ["a 1", *["t 3"] * 20, "j"])
     assert found.functions.count("alpha") == 61
     assert found.functions.count("leaf") == 61 * 3 + 2
@@ -132,7 +132,7 @@ def test_threads_come_and_go(paced: Paced) -> None:
     assert found.states["left"] == 1
 
 
-def test_several_processes(paced: Paced, tmp_path: Path) -> None:
+def test_one_of_several_traced_processes_is_killed(paced: Paced, tmp_path: Path) -> None:
     with Paced() as other:
         tracing = client("--stop", "call:left", "-p", paced.pid, "-p", other.pid, "-o", tmp_path / "t.parquet")
         while tracing.poll() is None:
@@ -151,7 +151,7 @@ def test_several_processes(paced: Paced, tmp_path: Path) -> None:
         assert own.count("beta") == own.count("alpha")
 
 
-def test_a_full_disk(paced: Paced, tmp_path: Path) -> None:
+def test_a_trace_on_a_full_disk_keeps_its_records(paced: Paced, tmp_path: Path) -> None:
     """Once gilk is ready, files may be no longer than 100 kB (setrlimit(2)): writing more fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 

@@ -50,7 +50,7 @@ def calls(paced: Paced, commands: list[str], start: str = "now", stop: str = "ca
 
 
 @pytest.mark.parametrize("how", ["o", "z"])
-def test_constructors_are_in_the_trace(paced: Paced, tmp_path: Path, how: str) -> None:
+def test_constructors_of_a_library_are_in_the_trace(paced: Paced, tmp_path: Path, how: str) -> None:
     """The library is opened with RTLD_NOW and with RTLD_LAZY."""
     path = library(tmp_path / "plug.so")
     assert calls(paced, [f"{how} {path}", "p", "a 1"]) == [*OPENED, "plugged", "repeat", *alpha(1)]
@@ -61,13 +61,13 @@ def test_a_library_that_is_opened_before_the_trace_begins(paced: Paced, tmp_path
     assert calls(paced, [f"o {path}", "a 1", "p"], start="call:alpha") == [*alpha(1), "plugged"]
 
 
-def test_it_is_closed_and_opened_again(paced: Paced, tmp_path: Path) -> None:
+def test_a_library_is_closed_and_opened_again_during_a_trace(paced: Paced, tmp_path: Path) -> None:
     path = library(tmp_path / "plug.so")
     once = [*OPENED, "plugged", *CLOSED]
     assert calls(paced, [f"o {path}", "p", "c"] * 3) == once * 3
 
 
-def test_another_one_takes_its_place(paced: Paced, tmp_path: Path) -> None:
+def test_another_library_takes_the_place_of_a_closed_one(paced: Paced, tmp_path: Path) -> None:
     """The library at the same place has other code; nothing written into the first is looked for in the second."""
     first, second = library(tmp_path / "plug-a.so"), library(tmp_path / "plug-b.so", "-O2")
     commands = [f"o {first}", "p", "c", f"o {second}", "p", "c", f"o {first}", "p"]
@@ -77,24 +77,24 @@ def test_another_one_takes_its_place(paced: Paced, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_it_is_closed_behind_the_end_of_the_trace(paced: Paced, tmp_path: Path) -> None:
+def test_a_library_is_closed_after_the_end_of_the_trace(paced: Paced, tmp_path: Path) -> None:
     path = library(tmp_path / "plug.so")
     assert calls(paced, [f"o {path}"]) == OPENED
     paced.do("p")
     paced.do("c")
 
 
-def test_many_are_opened_one_after_the_other(paced: Paced, tmp_path: Path) -> None:
+def test_many_libraries_are_opened_one_after_the_other(paced: Paced, tmp_path: Path) -> None:
     paths = [library(tmp_path / f"plug{n}.so", f"-Wl,-soname,plug{n}.so") for n in range(8)]
     commands = [command for path in paths for command in (f"o {path}", "p")]
     assert calls(paced, commands) == [*OPENED, "plugged"] * 8
 
 
-def test_a_static_program() -> None:
+def test_a_static_program_is_traced() -> None:
     with Paced("-static") as paced:
         assert calls(paced, ["a 2"], start="call:alpha:2") == alpha(1)
 
 
-def test_what_is_out_of_scope_is_not_followed(paced: Paced, tmp_path: Path) -> None:
+def test_libraries_out_of_scope_are_not_followed(paced: Paced, tmp_path: Path) -> None:
     path = library(tmp_path / "other.so")
     assert calls(paced, [f"o {path}", "p", "a 1"]) == ["repeat", *alpha(1)]

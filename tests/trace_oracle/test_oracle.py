@@ -57,7 +57,7 @@ def check(command: Command, stdin: bytes = b"", steps: int = 0) -> Traced:
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.stress) for n in REAL])
-def test_a_real_program(name: str) -> None:
+def test_calls_of_a_stock_program_are_those_of_the_oracle(name: str) -> None:
     command, stdin, steps = REAL[name]
     if shutil.which(str(command[0])) is None:
         pytest.skip(f"no {command[0]}")
@@ -70,16 +70,16 @@ PROGRAMS = ["exceptions", "setjmp", "tailcall", "ifunc", "recursion", "jumptable
 
 @pytest.mark.stress
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_made_for_it(name: str) -> None:
+def test_calls_of_test_programs_are_those_of_the_oracle(name: str) -> None:
     check([build(name), "1"], steps=3_000_000)
 
 
 @pytest.mark.parametrize("name", ["setjmp", "tailcall"])
-def test_a_static_program(name: str) -> None:
+def test_calls_of_a_static_program_are_those_of_the_oracle(name: str) -> None:
     check([build(name, "static"), "1"], steps=400_000)
 
 
-def test_a_difference_is_found(tmp_path: Path) -> None:
+def test_negative_control_a_missing_call_is_found(tmp_path: Path) -> None:
     traced = trace([build("tailcall", "static"), "1"])
     calls = next(iter(traced.calls.values()))
     assert difference(calls, calls, prefix=False) == ""

@@ -95,7 +95,7 @@ def test_a_program_is_written_by_keyboard_alone(page: Page, window: Served, loop
     assert clean(loop)
 
 
-def test_a_program_that_says_nothing_is_shown_as_one(page: Page, window: Served, loop: Loop) -> None:
+def test_a_program_without_output_is_shown_as_such(page: Page, window: Served, loop: Loop) -> None:
     editor(page, window, "#pragma D option quiet\nBEGIN\n{\n}\n")
     page.get_by_role("button", name="Begin").click()
     expect(page.get_by_label("Program", exact=True)).to_have_text("#pragma D option quietBEGIN{}")
@@ -105,7 +105,7 @@ def test_a_program_that_says_nothing_is_shown_as_one(page: Page, window: Served,
     assert clean(loop)
 
 
-def test_what_is_wrong_is_told_where_it_is(page: Page, window: Served) -> None:
+def test_errors_are_shown_at_their_place_in_the_text(page: Page, window: Served) -> None:
     editor(page, window, "BEGIN\n{\n\ttrace(nothing_here);\n}\n")
     wrong = page.get_by_role("button", name="line 3, column 8")
     expect(page.locator("#problems")).to_contain_text("failed to resolve nothing_here: Unknown variable name")
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_told_where_it_is(page: Page, window: Served) -> None:
     expect(page.locator(".count")).to_have_text("1 probe, 0 probes")
 
 
-def test_words_are_chosen_by_mouse_and_undone(page: Page, window: Served) -> None:
+def test_completions_are_chosen_by_mouse_and_undone(page: Page, window: Served) -> None:
     editor(page, window, "")
     field(page).press_sequentially("BEGIN { tra")
     expect(page.locator("#words li").first).to_be_visible()
@@ -140,7 +140,7 @@ def test_words_are_chosen_by_mouse_and_undone(page: Page, window: Served) -> Non
     expect(field(page)).to_have_value("BEGIN { tra")
 
 
-def test_letters_beyond_the_first_plane_count_as_one(page: Page, window: Served) -> None:
+def test_characters_beyond_the_basic_plane_count_as_one(page: Page, window: Served) -> None:
     editor(page, window, "")
     field(page).press_sequentially('BEGIN { trace("\U0001f41f\U0001f41f"); trace(timest')
     expect(page.locator("#words li").first).to_contain_text("timestamp")
@@ -150,7 +150,7 @@ def test_letters_beyond_the_first_plane_count_as_one(page: Page, window: Served)
     expect(page.locator(".mark-wrong")).to_have_text("no_such")
 
 
-def test_the_command_does_the_same(page: Page, window: Served, loop: Loop) -> None:
+def test_the_shown_commands_do_the_same_as_the_page(page: Page, window: Served, loop: Loop) -> None:
     """The commands that the page shows are run, by a shell and by Python."""
     text = 'BEGIN\n{\n\tprintf("it\'s %d", $target);\n\texit(3);\n}\n'
     editor(page, window, text)
@@ -234,7 +234,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("what", ["check", "words", "preview"])
-def test_a_hostile_text_is_answered(asking: Asking, loop: Loop, name: str, what: str) -> None:
+def test_hostile_texts_get_an_answer(asking: Asking, loop: Loop, name: str, what: str) -> None:
     """The answer comes in time, with the errors of the text or a refusal; the next text is answered too."""
     text = HOSTILE[name]
     path = f"/target/{asking.target(loop.pid)}/d"
@@ -247,21 +247,21 @@ def test_a_hostile_text_is_answered(asking: Asking, loop: Loop, name: str, what:
     assert not differences(loop.pid)
 
 
-def test_a_megabyte_is_refused(asking: Asking, loop: Loop) -> None:
+def test_a_text_of_a_megabyte_is_refused(asking: Asking, loop: Loop) -> None:
     path = f"/target/{asking.target(loop.pid)}/d/check.json"
     assert asking.post(path, text="x" * (1 << 20))["error"]["slug"] == "bad-request"
     almost = asking.post(path, text="BEGIN { }\n" * 90_000)
     assert almost.get("error", {}).get("slug") == "d-too-slow" or almost["probes"] == 90_000
 
 
-def test_hostile_texts_in_the_page(page: Page, window: Served) -> None:
+def test_hostile_texts_are_shown_as_text(page: Page, window: Served) -> None:
     for name in ("markup", "a probe", "bidi"):
         editor(page, window, HOSTILE[name])
         expect(page.locator("#problems li").first).to_be_visible()
     assert page.locator("#main img").count() == 0
 
 
-def test_twins_by_address(asking: Asking, loop: Loop, tmp_path: Path) -> None:
+def test_json_answers_by_address(asking: Asking, loop: Loop, tmp_path: Path) -> None:
     name = asking.target(loop.pid)
     text = "pid$target:libc.so.6:mall"
     query = urllib.parse.urlencode({"text": text, "at": len(text)})
@@ -277,7 +277,7 @@ def test_twins_by_address(asking: Asking, loop: Loop, tmp_path: Path) -> None:
     assert asking.get(f"/target/{name}/d/check.json?text=")["problems"][0]["tag"] == "D_EMPTY"
 
 
-def test_who_only_looks_may_check_and_not_begin(browser: Browser, loop: Loop, tmp_path: Path) -> None:
+def test_a_read_only_window_checks_programs_but_does_not_run_them(browser: Browser, loop: Loop, tmp_path: Path) -> None:
     with served(tmp_path, "--pid", str(loop.pid), "--read-only") as window:
         page = browser.new_page()
         page.goto(window.address)

@@ -16,7 +16,7 @@ from tests.programs.build import build
 from tests.web.served import PATIENCE
 
 
-def test_a_text_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_a_program_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker is killed, whatever it is doing, and the next text gets a new one."""
     with Loop([build("work")]) as loop:
         asyncio.run(_asking(loop.pid, monkeypatch))

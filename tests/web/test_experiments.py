@@ -94,7 +94,7 @@ def settled(found: dict[str, object]) -> object:
     ]  # fmt: skip
 
 
-def test_an_experiment_by_mouse(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+def test_an_experiment_is_written_and_run_by_mouse(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     """A file is made, two instruments are staggered, and it runs as the command line runs it."""
     opened(page, window, "/")
     page.get_by_label("A new one, called").fill("mouse")
@@ -135,7 +135,7 @@ def drag(page: Page, name: str, by: int) -> None:
     expect(page.get_by_label("The file", exact=True)).not_to_have_value(before)
 
 
-def test_an_experiment_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+def test_an_experiment_is_written_and_run_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     (folder / "two.toml").write_text(TWO)
     opened(page, window, "/")
     reach(page, page.get_by_role("link", name="two.toml"))
@@ -166,7 +166,7 @@ def test_an_experiment_by_keyboard(page: Page, window: Served, folder: Path, ask
     assert page.get_by_role("table", name="Instruments", exact=True).locator("tbody tr").count() == 4
 
 
-def test_the_commands_do_the_same(asking: Asking, folder: Path) -> None:
+def test_the_shown_commands_do_the_same_as_the_page(asking: Asking, folder: Path) -> None:
     (folder / "same.toml").write_text(TWO.replace("repetitions = 2\n", ""))
     found = asking.get(f"/experiment/{identity_of_file(folder / 'same.toml')}.json")
     done = subprocess.run([sys.executable, "-c", found["python"]], capture_output=True, text=True, timeout=PATIENCE)
@@ -177,7 +177,7 @@ def test_the_commands_do_the_same(asking: Asking, folder: Path) -> None:
     assert (folder / "out.parquet").exists()
 
 
-def test_what_is_wrong_is_told_where_it_is(page: Page, window: Served, folder: Path) -> None:
+def test_errors_are_shown_at_their_place_in_the_text(page: Page, window: Served, folder: Path) -> None:
     (folder / "wrong.toml").write_text(TWO.replace("points", "pionts"))
     opened(page, window, f"/experiment/{identity_of_file(folder / 'wrong.toml')}")
     expect(page.get_by_role("alert")).to_contain_text("line 9, instrument[1].pionts: there is no such key")
@@ -188,7 +188,7 @@ def test_what_is_wrong_is_told_where_it_is(page: Page, window: Served, folder: P
     expect(page.get_by_text("this one is not saved")).to_be_visible()
 
 
-def test_another_has_changed_the_file(page: Page, window: Served, folder: Path) -> None:
+def test_a_file_that_another_program_changed_is_not_overwritten(page: Page, window: Served, folder: Path) -> None:
     (folder / "twice.toml").write_text(TWO)
     opened(page, window, f"/experiment/{identity_of_file(folder / 'twice.toml')}")
     (folder / "twice.toml").write_text(TWO + "# by another\n")
@@ -239,7 +239,7 @@ def test_picked_instruments_are_staggered(page: Page, window: Served, folder: Pa
     assert [path.name for path in folder.glob("experiment-*.toml")] == ["experiment-1.toml"]
 
 
-def test_a_window_that_is_killed_leaves_nothing(loop: Loop, folder: Path, tmp_path: Path) -> None:
+def test_a_killed_window_leaves_no_probes_and_no_workload(loop: Loop, folder: Path, tmp_path: Path) -> None:
     """Nothing is left in a process, and no workload goes on."""
     text = f'targets = ["pid:{loop.pid}"]\n[workload]\ncommand = "sleep 1234567"\n'
     file = folder / "killed.toml"
@@ -292,7 +292,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "slug"), REFUSED)
-def test_files_that_are_refused(asking: Asking, folder: Path, text: str, slug: str) -> None:
+def test_experiments_that_cannot_be_run_are_refused(asking: Asking, folder: Path, text: str, slug: str) -> None:
     file = folder / "refused.toml"
     (folder / "x.py").write_text(f"open({str(folder / 'executed')!r}, 'w')\n")
     file.write_text(text)
@@ -302,7 +302,7 @@ def test_files_that_are_refused(asking: Asking, folder: Path, text: str, slug: s
     assert not (folder / "executed").exists(), "no code of a file is executed when it is looked at"
 
 
-def test_files_out_of_reach(asking: Asking, folder: Path, tmp_path: Path) -> None:
+def test_files_out_of_reach_are_refused(asking: Asking, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "there.toml").write_text(TWO)
     (folder / "link.toml").symlink_to(tmp_path / "there.toml")
     (folder / "sub").mkdir(exist_ok=True)
@@ -320,7 +320,7 @@ def test_files_out_of_reach(asking: Asking, folder: Path, tmp_path: Path) -> Non
     assert other["error"]["slug"] == "bad-request"
 
 
-def test_hostile_names_are_text(page: Page, window: Served, folder: Path) -> None:
+def test_hostile_names_are_shown_as_text(page: Page, window: Served, folder: Path) -> None:
     file = folder / f"{CANARY.replace('/', '_')}\u202e.toml"
     text = f"name = '''{CANARY}'''\n[workload]\ncommand = '''echo {CANARY}'''\n"
     text += f"[[instrument]]\nfunctions = '''{CANARY}\u202e\u2066{'y' * 3000}'''\nstrategy = 'path'\n"
@@ -335,7 +335,7 @@ def test_hostile_names_are_text(page: Page, window: Served, folder: Path) -> Non
     expect(page.get_by_role("alert")).to_contain_text("Nothing was put in.")
 
 
-def test_who_only_looks_cannot_run(browser: Browser, folder: Path, tmp_path: Path) -> None:
+def test_a_read_only_window_does_not_run_experiments(browser: Browser, folder: Path, tmp_path: Path) -> None:
     (folder / "two.toml").write_text(TWO)
     with served(tmp_path, "--experiments", folder, "--read-only") as window:
         page = browser.new_page()

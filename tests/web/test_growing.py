@@ -31,17 +31,17 @@ def looked(growing: GrowingAggregations, *found: Distribution) -> list[dict[str,
     return growing.shown()[0]["rows"][0]["times"]  # type: ignore[no-any-return]
 
 
-def test_growth_adds_up() -> None:
+def test_growth_adds_up_to_the_aggregation() -> None:
     times = looked(GrowingAggregations(), distribution(z1=2), distribution(z1=2, z3=5), distribution(z1=9, z3=5))
     assert [each["more"] for each in times] == [[[1, 2]], [[4, 5]], [[1, 7]]]
 
 
-def test_what_was_cleared_begins_anew() -> None:
+def test_a_cleared_aggregation_begins_anew() -> None:
     times = looked(GrowingAggregations(), distribution(z1=9), distribution(z1=4, z2=1))
     assert times[-1]["more"] == [[1, 4], [2, 1]]
 
 
-def test_all_of_it_has_bounds() -> None:
+def test_rows_and_times_are_bounded() -> None:
     growing = GrowingAggregations()
     rows: list[tuple[str, Value]] = [(f"<b>{n}", distribution(z1=n + 1)) for n in range(MOST_ROWS + 10)]
     for second in range(TIMES + 5):
@@ -52,7 +52,7 @@ def test_all_of_it_has_bounds() -> None:
     assert kept == [0] * (MOST_ROWS - MOST_GROWING) + [TIMES] * MOST_GROWING
 
 
-def test_the_end_is_the_last_word() -> None:
+def test_the_final_aggregation_replaces_the_growing_one() -> None:
     growing = GrowingAggregations()
     growing.take([snapshot("c", Function.COUNT, [("a", Integer(1))])], 0)
     growing.finish(snapshot("c", Function.COUNT, [("a", Integer(7))]))

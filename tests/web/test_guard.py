@@ -104,7 +104,7 @@ def test_each_defence_holds_alone(name: str, stranger: dict[str, Any], answer: i
     assert status(**stranger, checks={}) in (101, 200), "the control: nothing else turns it away"
 
 
-def test_a_page_of_ours_is_let_in() -> None:
+def test_requests_of_gilks_own_pages_are_accepted() -> None:
     mine = [HOST, TOKEN, ("origin", "http://127.0.0.1:4000"), ("sec-fetch-site", "same-origin")]
     for method in METHODS:
         assert status(mine, method) == 200
@@ -116,12 +116,12 @@ def test_a_page_of_ours_is_let_in() -> None:
     assert status([HOST, LOOKING_TOKEN], keys=LOOKING) == 200
 
 
-def test_wrong_tokens_are_wrong_however_many() -> None:
+def test_wrong_tokens_are_always_refused() -> None:
     for number in range(1000):
         assert status([HOST, ("authorization", f"Bearer {number:043}")]) == 401
 
 
-def test_a_key_is_good_once_and_for_a_minute() -> None:
+def test_a_key_is_valid_once_and_for_a_minute() -> None:
     now = itertools.count(0.0, KEY_LASTS / 2)
     keys = Keys(True, lambda: next(now))
     key = keys.make()
@@ -149,7 +149,7 @@ def paths(window: Window) -> Iterator[tuple[str, Any]]:
         yield path, route
 
 
-def test_no_route_gives_anything_to_a_stranger(window: Window) -> None:
+def test_no_route_answers_a_stranger(window: Window) -> None:
     app = application(window, Gate(KEYS, None))._app
     seen = 0
     for path, route in paths(window):
@@ -169,13 +169,13 @@ def test_no_route_gives_anything_to_a_stranger(window: Window) -> None:
     assert seen > 100
 
 
-def test_frames_have_nothing_of_the_machine_in_them(window: Window) -> None:
+def test_page_frames_contain_nothing_about_the_machine(window: Window) -> None:
     text = bytes(window.assets.page().body).decode()
     assert "DIGEST" not in text and os.uname().nodename not in text and "<script>" not in text
 
 
 @pytest.mark.parametrize("address", [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
-def test_the_other_end_of_a_connection_is_known(address: tuple[str, int]) -> None:
+def test_the_user_of_a_connection_is_determined(address: tuple[str, int]) -> None:
     with (
         socket.create_server((address[0], 0), family=address[1]) as listener,
         socket.create_connection(listener.getsockname()[:2]),
@@ -227,16 +227,16 @@ def test_a_used_key_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "body", [None, [], {}, {"key": 1}, {"key": "x", "more": 1}, "x" * (2 << 20)], ids=lambda body: repr(body)[:20]
 )
-def test_bad_requests_are_named(real: Served, body: Any) -> None:
+def test_bad_requests_have_slugs(real: Served, body: Any) -> None:
     status_, found, _ = real.send("POST", "/key", body=body)
     assert status_ in (400, 413) and found["error"]["slug"] == "bad-request"
 
 
-def test_the_policy_needs_no_exception() -> None:
+def test_the_content_security_policy_has_no_exception() -> None:
     assert "unsafe" not in guard.POLICY and "require-trusted-types-for 'script'" in guard.POLICY
 
 
-def test_scripts_make_no_markup_of_text() -> None:
+def test_scripts_do_not_turn_text_into_markup() -> None:
     """Nor do scripts load anything from elsewhere."""
     words = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc",
              "createContextualFragment", "DOMParser", "setHTML", "https://", "javascript:")  # fmt: skip

@@ -36,11 +36,11 @@ ROWS = [
         ("nothing", ""),
     ],
 )
-def test_a_query_finds(query: str, names: str) -> None:
+def test_a_query_finds_functions(query: str, names: str) -> None:
     assert {row.shown for row in found(ROWS, query, "match")[1]} == set(names.split(" ")) - {""}
 
 
-def test_the_best_comes_first() -> None:
+def test_the_best_match_comes_first() -> None:
     assert [row.shown for row in found(ROWS, "pipe", "match")[1]][:2] == ["PIPE_BIG", "pipe_read"]
     assert [row.shown for row in found(ROWS, "parse", "match")[1]] == ["parse"]
     assert [row.symbol.size for row in found(ROWS, "", "size")[1]] == sorted(
@@ -49,20 +49,20 @@ def test_the_best_comes_first() -> None:
     assert found(ROWS, "", "refused")[1][0].figures == FIGURES[2]
 
 
-def test_a_page_is_a_part_of_the_order() -> None:
+def test_pages_of_results_are_parts_of_one_order() -> None:
     many = [SymbolRow.of(IMAGE, FunctionSymbol(f"f{n:04}", n, n), f"f{n:04}") for n in range(1000)]
     pages = [found(many, "f", "size", "", first) for first in range(0, 1000, PAGE)]
     assert {count for count, _ in pages} == {1000}
     assert [row.symbol.size for _, rows in pages for row in rows] == list(range(999, -1, -1))
 
 
-def test_markers_say_which_points_can_be_had() -> None:
+def test_markers_show_which_functions_have_refused_points() -> None:
     assert [row.marker for row in ROWS[:4]] == ["not-analysed", "all", "some", "none"]
     assert {row.marker for row in found(ROWS, "", "match", "some")[1]} == {"some"}
 
 
 @pytest.mark.parametrize("query", ["/(/", "0xyz", "x" * 201, "/(?P<a>)(?P<a>)/"])
-def test_a_bad_query_is_named(query: str) -> None:
+def test_a_bad_query_is_refused_by_name(query: str) -> None:
     with pytest.raises(UsageError) as error:
         found(ROWS, query, "match")
     assert error.value.slug == "bad-search"

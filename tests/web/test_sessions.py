@@ -54,7 +54,7 @@ def updates(asking: Asking, number: int) -> Iterator[dict[str, Any]]:
             socket.send("{}")
 
 
-def test_a_session_counts_and_is_taken_out(loop: Loop, asking: Asking) -> None:
+def test_a_session_counts_and_is_removed(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     begun = asking.post("/session", target=target, requests=REQUESTS)
     assert begun["requests"] == REQUESTS and differences(loop.pid)
@@ -74,7 +74,7 @@ def test_a_session_counts_and_is_taken_out(loop: Loop, asking: Asking) -> None:
     assert [row["outcome"] for row in rows] == ["session 1", "True"] and rows[0]["command"] == state["command"]
 
 
-def test_a_plan_is_previewed_as_a_session_makes_it(loop: Loop, asking: Asking) -> None:
+def test_a_preview_agrees_with_the_session(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     planned = asking.post("/preview", target=target, requests=REQUESTS)["points"]
     assert not differences(loop.pid), "nothing was written"
@@ -88,13 +88,13 @@ def test_a_plan_is_previewed_as_a_session_makes_it(loop: Loop, asking: Asking) -
     [["nothing:entry=count"], ["dispatch:@99:pre=count"], ["x=y"], ["main:entry=@path"], ["kernel:f:entry=count"],
      ["main:entry=a.c:f"]],
 )  # fmt: skip
-def test_what_cannot_be_put_in_changes_nothing(loop: Loop, asking: Asking, requests: list[str]) -> None:
+def test_refused_requests_change_nothing(loop: Loop, asking: Asking, requests: list[str]) -> None:
     answer = asking.post("/session", target=asking.target(loop.pid), requests=requests)
     assert answer["error"]["slug"] and not differences(loop.pid)
     assert asking.get("/index.json")["sessions"] == []
 
 
-def test_only_what_was_granted_is_reached(loop: Loop, asking: Asking) -> None:
+def test_only_granted_targets_can_be_reached(loop: Loop, asking: Asking) -> None:
     assert [one["pid"] for one in asking.get("/index.json")["processes"]] == [loop.pid]
     born = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19]
     mine = asking.target(loop.pid)
@@ -104,7 +104,7 @@ def test_only_what_was_granted_is_reached(loop: Loop, asking: Asking) -> None:
         assert asking.post("/preview", target=target, requests=REQUESTS)["error"]["slug"] == slug
 
 
-def test_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> None:
+def test_taking_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     for request in REQUESTS:
         assert asking.post("/session", target=target, requests=[request])["number"]
@@ -114,7 +114,7 @@ def test_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_server_that_ends_leaves_nothing_behind(loop: Loop, tmp_path: Path, number: int) -> None:
+def test_a_server_that_ends_leaves_no_probes(loop: Loop, tmp_path: Path, number: int) -> None:
     with served(tmp_path, "--pid", str(loop.pid)) as window:
         asking = Asking(window)
         asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)
@@ -124,7 +124,7 @@ def test_a_server_that_ends_leaves_nothing_behind(loop: Loop, tmp_path: Path, nu
         assert clean(loop) and loop.alive()
 
 
-def test_a_server_killed_while_it_begins_leaves_nothing_behind(loop: Loop, tmp_path: Path) -> None:
+def test_a_server_killed_while_a_session_begins_leaves_no_probes(loop: Loop, tmp_path: Path) -> None:
     """The server is killed before the answer, when the child may be anywhere in its work."""
     with served(tmp_path, "--pid", str(loop.pid)) as window:
         asking = Asking(window)
@@ -139,7 +139,7 @@ def test_a_server_killed_while_it_begins_leaves_nothing_behind(loop: Loop, tmp_p
         assert clean(loop) and loop.alive()
 
 
-def test_a_child_that_is_killed_is_undone_and_shown(loop: Loop, asking: Asking) -> None:
+def test_a_killed_session_process_is_undone_and_shown(loop: Loop, asking: Asking) -> None:
     begun = asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)
     os.kill(begun["host"], signal.SIGKILL)
     last = list(updates(asking, begun["number"]))[-1]
@@ -148,7 +148,7 @@ def test_a_child_that_is_killed_is_undone_and_shown(loop: Loop, asking: Asking) 
     assert asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)["number"] == 2
 
 
-def test_a_target_that_ends_is_shown(tmp_path: Path) -> None:
+def test_the_end_of_a_target_is_shown(tmp_path: Path) -> None:
     program = subprocess.Popen([build("work"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     with program, served(tmp_path, "--pid", str(program.pid)) as window:
         asking = Asking(window)
@@ -167,7 +167,7 @@ def test_a_connection_without_the_token_is_closed(loop: Loop, asking: Asking) ->
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008, first
 
 
-def test_read_only_looks_and_does_nothing(loop: Loop, tmp_path: Path) -> None:
+def test_a_read_only_window_begins_no_sessions(loop: Loop, tmp_path: Path) -> None:
     with served(tmp_path, "--pid", str(loop.pid), "--read-only") as window:
         asking = Asking(window)
         assert asking.get("/index.json")["acts"] is False
@@ -199,7 +199,7 @@ def test_a_d_program_prints_what_the_command_prints(loop: Loop, asking: Asking) 
      ('BEGIN { system("touch /tmp/no"); }', "destructive-in-window"),
      ('#pragma D option destructive\nBEGIN { raise(9); }', "destructive-in-window")],
 )  # fmt: skip
-def test_a_d_program_that_is_refused_changes_nothing(loop: Loop, asking: Asking, text: str, slug: str) -> None:
+def test_a_refused_d_program_changes_nothing(loop: Loop, asking: Asking, text: str, slug: str) -> None:
     answer = asking.post("/session/d", target=asking.target(loop.pid), text=text)
     assert answer["error"]["slug"] == slug, answer
     assert not differences(loop.pid) and asking.get("/index.json")["sessions"] == []

@@ -74,7 +74,7 @@ def by_addr2line(program: Path, blocks: list[dict[str, Any]]) -> dict[int, set[i
 
 
 @pytest.mark.parametrize("function", ["dispatch", "ackermann", "main"])
-def test_lines_are_those_of_another_tool(asking: Asking, loop: Loop, function: str) -> None:
+def test_lines_of_blocks_are_those_of_addr2line(asking: Asking, loop: Loop, function: str) -> None:
     base = f"/target/{asking.target(loop.pid)}"
     blocks = asking.get(f"{base}/function.json?at={function}")
     found = asking.get(f"{base}/source.json?at={function}&file={WORK}")
@@ -84,7 +84,7 @@ def test_lines_are_those_of_another_tool(asking: Asking, loop: Loop, function: s
     assert all(line["text"] == text[line["line"] - 1] for line in found["lines"])
 
 
-def test_hits_of_lines_by_mouse(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+def test_hits_are_shown_beside_lines_by_mouse(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     opened(page, window, f"/target/{target}/function?at=dispatch")
     source = page.get_by_role("table", name=f"Lines of {WORK}")
@@ -112,7 +112,7 @@ def test_hits_of_lines_by_mouse(page: Page, window: Served, loop: Loop, asking: 
     assert wait_for(lambda: not differences(loop.pid))
 
 
-def test_lines_by_keyboard(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+def test_lines_are_read_by_keyboard(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     opened(page, window, f"/target/{asking.target(loop.pid)}/function?at=dispatch")
     reach(page, page.get_by_role("button", name="Block @3 of line"))
     page.keyboard.press("Enter")
@@ -125,7 +125,9 @@ REFUSED = {"passwd": "not-granted", "link": "not-granted", "pipe": "not-text", "
 
 
 @pytest.mark.parametrize("function", REFUSED)
-def test_other_files_are_not_shown(page: Page, asking: Asking, window: Served, folder: Path, function: str) -> None:
+def test_files_that_are_no_sources_are_not_shown(
+    page: Page, asking: Asking, window: Served, folder: Path, function: str
+) -> None:
     target = next(one["id"] for one in asking.get("/index.json")["programs"] if one["path"] == str(folder / "x"))
     found = asking.get(f"/target/{target}/source.json?at={function}")
     assert found["error"]["slug"] == REFUSED[function], found
@@ -136,7 +138,7 @@ def test_other_files_are_not_shown(page: Page, asking: Asking, window: Served, f
     assert other["error"]["slug"] == ("not-granted" if function == "passwd" else "no-source")
 
 
-def test_a_strange_text_is_text(page: Page, asking: Asking, window: Served, folder: Path) -> None:
+def test_hostile_source_texts_are_shown_as_text(page: Page, asking: Asking, window: Served, folder: Path) -> None:
     target = next(one["id"] for one in asking.get("/index.json")["programs"] if one["path"] == str(folder / "x"))
     opened(page, window, f"/target/{target}/function?at=canary")
     expect(page.locator(".source code").first).to_have_text(CANARY)

@@ -65,7 +65,7 @@ def line(page: Page, window: Served, folder: Path, name: str, query: str = "") -
     settled(page)
 
 
-def test_a_time_line_by_mouse(page: Page, window: Served, folder: Path) -> None:
+def test_a_time_line_is_used_by_mouse(page: Page, window: Served, folder: Path) -> None:
     opened(page, window, "/traces")
     suits(page, "the files")
     narrow(page, "the files")
@@ -98,7 +98,7 @@ def test_a_time_line_by_mouse(page: Page, window: Served, folder: Path) -> None:
     expect(call.get_by_role("heading", name="c", exact=True)).to_be_visible()
 
 
-def test_a_time_line_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+def test_a_time_line_is_used_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, "/traces")
     reach(page, page.get_by_role("link", name="small.parquet"))
     page.keyboard.press("Enter")
@@ -166,7 +166,7 @@ def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, aski
     assert page.evaluate(PIXELS, [[3, 24 + 20 + 18 + 9]]) == [[255, 255, 255]], "before the first call of b"
 
 
-def test_a_page_says_what_its_twin_says(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+def test_a_page_shows_the_content_of_its_json(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     line(page, window, folder, "small.parquet")
     base = f"/file/{identity_of_file(folder / 'small.parquet')}/timeline"
     head = asking.get(base + ".json")
@@ -197,7 +197,7 @@ def test_a_rare_call_is_found_among_many(page: Page, window: Served, folder: Pat
     expect(page.get_by_label("The call")).to_contain_text("No function of the trace has")
 
 
-def test_two_are_compared(page: Page, window: Served, folder: Path) -> None:
+def test_two_traces_are_compared(page: Page, window: Served, folder: Path) -> None:
     opened(page, window, "/traces")
     page.get_by_label("Compare A").select_option("small.parquet")
     page.get_by_label("with B").select_option("other.parquet")
@@ -218,7 +218,7 @@ def test_two_are_compared(page: Page, window: Served, folder: Path) -> None:
     expect(page.get_by_role("table", name="Slower in B")).to_contain_text("c")
 
 
-def test_the_same_is_the_same(asking: Asking, folder: Path) -> None:
+def test_a_trace_compared_with_itself_has_no_differences(asking: Asking, folder: Path) -> None:
     query = f"a={identity_of_file(folder / 'small.parquet')}&b={identity_of_file(folder / 'small.parquet')}"
     found = asking.get(f"/diff.json?{query}")
     assert found["same"] is True and found["text"].startswith("the same calls in the same order")
@@ -235,7 +235,7 @@ def worker_of(window: Served) -> int:
     raise AssertionError("no process reads files")
 
 
-def test_reading_is_given_up_when_nobody_waits(window: Served, folder: Path, asking: Asking) -> None:
+def test_reading_a_trace_is_given_up_when_the_client_disconnects(window: Served, folder: Path, asking: Asking) -> None:
     names = ("small.parquet", "many.parquet")
     small, many = (f"/file/{identity_of_file(folder / name)}/timeline.json" for name in names)
     assert asking.get(small)["calls"] == 15
@@ -251,7 +251,7 @@ def test_reading_is_given_up_when_nobody_waits(window: Served, folder: Path, ask
     assert asking.get(many)["calls"] == 20_002
 
 
-def test_how_far_the_reading_is(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+def test_the_progress_of_reading_is_shown(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline.json")
     pid = worker_of(window)
     page.route("**/timeline/progress.json", lambda route: route.fulfill(json={"done": 750_000, "of": 20_000_000}))
@@ -267,7 +267,7 @@ def test_how_far_the_reading_is(page: Page, window: Served, folder: Path, asking
     page.unroute_all()
 
 
-def test_strange_names_are_text(page: Page, window: Served, folder: Path) -> None:
+def test_hostile_names_are_shown_as_text(page: Page, window: Served, folder: Path) -> None:
     line(page, window, folder, "strange.parquet")
     expect(page.get_by_role("table", name="Functions in view")).to_contain_text(CANARY)
     page.locator("#line").focus()
@@ -282,7 +282,7 @@ BASES = ["", "/tile", "/call", "/view", "/find"]
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, base: str) -> None:
+def test_files_that_are_no_traces_are_refused(asking: Asking, folder: Path, base: str) -> None:
     chance = random.Random(1)
     good = (folder / "small.parquet").read_bytes()
     for number in range(6):
@@ -305,6 +305,6 @@ def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, base: str) ->
     "tile.json?chunk=-1", "tile.json?zoom=x", "call.json?call=15", "call.json?call=-1", "view.json?from=1e9",
     "find.json?q=" + "a" * 300,
 ])  # fmt: skip
-def test_numbers_that_are_none_are_refused(asking: Asking, folder: Path, query: str) -> None:
+def test_malformed_numbers_are_refused(asking: Asking, folder: Path, query: str) -> None:
     found = asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline/{query}")
     assert found["error"]["slug"] in ("bad-request", "bad-range", "no-such-call")

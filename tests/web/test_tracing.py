@@ -54,7 +54,7 @@ def ended(asking: Asking, number: int) -> Any:
     return found
 
 
-def test_a_trace_is_begun_by_keyboard_alone_and_its_time_line_is_there(
+def test_a_trace_is_recorded_and_shown_by_keyboard_alone(
     page: Page, window: Served, asking: Asking, loop: Loop, kept: Path
 ) -> None:
     opened(page, window, f"/target/{asking.target(loop.pid)}")
@@ -106,7 +106,7 @@ def test_the_command_that_is_shown_makes_the_same_trace(asking: Asking, loop: Lo
     assert all(f"{name}={value}" in found["python"] for name, value in written.items())
 
 
-def test_take_out_ends_it(page: Page, window: Served, asking: Asking, loop: Loop) -> None:
+def test_the_button_take_out_ends_a_trace(page: Page, window: Served, asking: Asking, loop: Loop) -> None:
     query = "start=now&stop=exit&scope=work:dispatch&depth=1&all=1"
     opened(page, window, f"/target/{asking.target(loop.pid)}/trace?{query}")
     expect(page.get_by_label("Levels of calls")).to_have_value("1")
@@ -120,7 +120,7 @@ def test_take_out_ends_it(page: Page, window: Served, asking: Asking, loop: Loop
 
 @pytest.mark.parametrize(("event", "slug"), [("whenever", "bad-event"), ("signal:USR1", "not-granted"),
                                              ("key:alt-f", "not-granted"), (CANARY, "bad-event")])  # fmt: skip
-def test_a_wrong_event_is_told_and_cannot_be_begun(
+def test_a_wrong_event_is_shown_and_prevents_the_trace(
     page: Page, window: Served, asking: Asking, loop: Loop, event: str, slug: str
 ) -> None:
     target = asking.target(loop.pid)
@@ -139,7 +139,7 @@ def test_a_wrong_event_is_told_and_cannot_be_begun(
     ({"scope": ["nothing_here"]}, "nothing-to-follow"), ({"start": "call:nothing_here"}, "no-such-function"),
     ({"target": "pid-1-1"}, "target-changed"), ({"target": "kernel"}, "not-granted"),
 ])  # fmt: skip
-def test_what_is_wrong_changes_nothing(
+def test_refused_traces_change_nothing(
     asking: Asking, loop: Loop, kept: Path, wrong: dict[str, Any], slug: str
 ) -> None:
     before = sorted(kept.iterdir())
@@ -148,14 +148,14 @@ def test_what_is_wrong_changes_nothing(
     assert sorted(kept.iterdir()) == before and not differences(loop.pid)
 
 
-def test_its_process_may_be_killed_at_any_moment(asking: Asking, loop: Loop) -> None:
+def test_the_process_that_records_a_trace_may_be_killed(asking: Asking, loop: Loop) -> None:
     begun = asking.post("/session/trace", target=asking.target(loop.pid), **{**ASKED, "stop": "exit"})
     os.kill(begun["host"], signal.SIGKILL)
     assert "was killed" in ended(asking, begun["number"])["end"]
     assert clean(loop)
 
 
-def test_a_process_that_ends_meanwhile_ends_the_trace(kept: Path, tmp_path: Path) -> None:
+def test_the_end_of_the_traced_process_ends_the_trace(kept: Path, tmp_path: Path) -> None:
     loop = Loop([build("work")])
     with served(tmp_path, "--pid", str(loop.pid), "--traces", kept) as window:
         asking = Asking(window)
@@ -167,7 +167,7 @@ def test_a_process_that_ends_meanwhile_ends_the_trace(kept: Path, tmp_path: Path
         assert asking.get(f"/file/{found['trace']['id']}/tree.json")["threads"]
 
 
-def test_without_a_directory_there_is_the_command_alone(loop: Loop, tmp_path: Path) -> None:
+def test_without_a_directory_for_traces_only_the_command_is_shown(loop: Loop, tmp_path: Path) -> None:
     with served(tmp_path, "--pid", str(loop.pid)) as window:
         asking = Asking(window)
         target = asking.target(loop.pid)
@@ -175,7 +175,7 @@ def test_without_a_directory_there_is_the_command_alone(loop: Loop, tmp_path: Pa
         assert asking.post("/session/trace", target=target, **ASKED)["error"]["slug"] == "not-granted"
 
 
-def test_a_window_that_only_looks_begins_none(loop: Loop, kept: Path, tmp_path: Path) -> None:
+def test_a_read_only_window_begins_no_trace(loop: Loop, kept: Path, tmp_path: Path) -> None:
     before = sorted(kept.iterdir())
     with served(tmp_path, "--pid", str(loop.pid), "--traces", kept, "--read-only") as window:
         asking = Asking(window)
@@ -185,7 +185,7 @@ def test_a_window_that_only_looks_begins_none(loop: Loop, kept: Path, tmp_path: 
     assert sorted(kept.iterdir()) == before
 
 
-def test_the_server_may_be_killed(kept: Path, loop: Loop, tmp_path: Path) -> None:
+def test_a_killed_server_leaves_no_probes(kept: Path, loop: Loop, tmp_path: Path) -> None:
     with served(tmp_path, "--pid", str(loop.pid), "--traces", kept) as window:
         asking = Asking(window)
         asking.post("/session/trace", target=asking.target(loop.pid), **{**ASKED, "stop": "exit"})

@@ -49,7 +49,7 @@ def line(page: Page, name: str) -> Any:
     return page.get_by_role("region", name="Calls of t1 1").get_by_role("button", name=name)
 
 
-def test_a_tree_by_mouse(page: Page, window: Served, folder: Path) -> None:
+def test_a_tree_is_used_by_mouse(page: Page, window: Served, folder: Path) -> None:
     opened(page, window, at(folder, "small.parquet", "timeline"))
     page.get_by_role("link", name="Tree", exact=True).click()
     rows = page.get_by_role("region", name="Calls of t1 1").locator("tbody tr")
@@ -72,7 +72,7 @@ def test_a_tree_by_mouse(page: Page, window: Served, folder: Path) -> None:
     expect(page.get_by_label("Find a function")).to_have_value("a")
 
 
-def test_a_tree_by_keyboard(page: Page, window: Served, folder: Path) -> None:
+def test_a_tree_is_used_by_keyboard(page: Page, window: Served, folder: Path) -> None:
     opened(page, window, at(folder, "small.parquet", "tree"))
     reach(page, line(page, "a"))
     page.keyboard.press("ArrowRight")
@@ -110,7 +110,7 @@ def of_command(rows: list[Any]) -> tuple[Node, ...]:
     )
 
 
-def test_the_tree_is_that_of_the_command(asking: Asking, folder: Path) -> None:
+def test_the_tree_agrees_with_that_of_the_command(asking: Asking, folder: Path) -> None:
     for name in ("small.parquet", "walk.parquet"):
         base = f"{at(folder, name, 'tree')}.json"
         shown = json.loads(run_gilk("show", "--json", "--tree", str(folder / name)).stdout)["tree"]
@@ -126,7 +126,7 @@ def test_the_tree_is_that_of_the_command(asking: Asking, folder: Path) -> None:
             assert mine == theirs
 
 
-def test_the_flame_graph_has_what_the_command_draws(asking: Asking, folder: Path, tmp_path: Path) -> None:
+def test_the_flame_graph_agrees_with_that_of_the_command(asking: Asking, folder: Path, tmp_path: Path) -> None:
     for name in ("small.parquet", "walk.parquet"):
         words = ("show", "--json", "--flame", str(tmp_path / "x.svg"), str(folder / name))
         drawn = json.loads(run_gilk(*words).stdout)["flame"]
@@ -140,7 +140,7 @@ def test_the_flame_graph_has_what_the_command_draws(asking: Asking, folder: Path
         assert alone["bars"][0]["width"] == 1 and len(alone["path"]) == 2
 
 
-def test_a_flame_graph_by_mouse_and_keyboard(page: Page, window: Served, folder: Path) -> None:
+def test_a_flame_graph_is_used_by_mouse_and_keyboard(page: Page, window: Served, folder: Path) -> None:
     opened(page, window, at(folder, "small.parquet", "flame"))
     bars = page.locator("#flame .frame")
     expect(bars).to_have_count(6)
@@ -161,7 +161,7 @@ def test_a_flame_graph_by_mouse_and_keyboard(page: Page, window: Served, folder:
     expect(page.get_by_role("table", name="Most time in itself").locator("tbody tr")).to_have_count(6)
 
 
-def test_anomalies_are_those_of_the_command(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+def test_anomalies_agree_with_those_of_the_command(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, at(folder, "small.parquet", "anomalies"))
     rows = page.get_by_role("table", name="Calls unlike others").locator("tbody tr")
     expect(rows.first).to_contain_text("slow")
@@ -184,7 +184,7 @@ def test_anomalies_are_those_of_the_command(page: Page, window: Served, folder: 
     assert found["anomalies"] == whole["anomalies"]
 
 
-def test_questions(page: Page, window: Served, folder: Path, asking: Asking) -> None:
+def test_sql_queries_are_answered(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, at(folder, "small.parquet", "sql"))
     expect(page.locator("#main")).to_contain_text("calls (")
     question = page.get_by_label("A question in SQL")
@@ -213,14 +213,14 @@ def test_questions(page: Page, window: Served, folder: Path, asking: Asking) -> 
     "select * from read_csv('/etc/passwd')", "copy calls to '/tmp/out.csv'", "attach '/tmp/x.db'", "install httpfs",
     "set enable_external_access = true", "select * from '/etc/passwd'", "",
 ])  # fmt: skip
-def test_questions_reach_nothing_else(asking: Asking, folder: Path, sql: str) -> None:
+def test_sql_queries_reach_nothing_but_the_trace(asking: Asking, folder: Path, sql: str) -> None:
     base = f"{at(folder, 'small.parquet', 'sql')}.json"
     found = asking.get(f"{base}?q={sql.replace(' ', '%20')}")
     assert found.get("error", {}).get("slug") == "bad-query" or (not sql and found["rows"] == [])
     assert not Path("/tmp/out.csv").exists()
 
 
-def test_an_answer_has_its_limits(asking: Asking, folder: Path) -> None:
+def test_answers_to_sql_queries_are_limited(asking: Asking, folder: Path) -> None:
     base = f"{at(folder, 'small.parquet', 'sql')}.json"
     found = asking.get(f"{base}?q=select%20*%20from%20range(5000)")
     assert len(found["rows"]) == 1000 and found["more"]
@@ -229,7 +229,7 @@ def test_an_answer_has_its_limits(asking: Asking, folder: Path) -> None:
     assert asking.get(f"{base}?q={'x' * 4001}")["error"]["slug"] == "bad-request"
 
 
-def test_strange_names_are_text(page: Page, window: Served, folder: Path) -> None:
+def test_hostile_names_are_shown_as_text(page: Page, window: Served, folder: Path) -> None:
     for view in ("tree", "flame", "anomalies", "sql?q=select%20distinct%20function%20from%20calls"):
         opened(page, window, at(folder, "strange.parquet", view))
         if view != "anomalies":
@@ -242,7 +242,7 @@ def test_strange_names_are_text(page: Page, window: Served, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("view", ["tree", "flame", "anomalies", "sql"])
-def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, view: str) -> None:
+def test_files_that_are_no_traces_are_refused(asking: Asking, folder: Path, view: str) -> None:
     for path, slug in [(folder / "broken.parquet", "bad-trace"), (folder / "none.parquet", "no-such-file"),
                        (Path("/etc/passwd"), "not-granted"), (folder / "x.txt", "not-samples")]:  # fmt: skip
         assert asking.get(f"/file/{identity_of_file(path)}/{view}.json")["error"]["slug"] == slug, path
@@ -253,6 +253,6 @@ def test_what_is_no_trace_is_refused(asking: Asking, folder: Path, view: str) ->
     "anomalies.json?least=-1",
     "anomalies.json?least=1e3",
 ])  # fmt: skip
-def test_numbers_that_are_none_are_refused(asking: Asking, folder: Path, query: str) -> None:
+def test_malformed_numbers_are_refused(asking: Asking, folder: Path, query: str) -> None:
     found = asking.get(at(folder, "small.parquet", query))
     assert found["error"]["slug"] in ("bad-request", "no-such-node")

@@ -69,7 +69,7 @@ def clean(loop: Loop) -> bool:
     return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
 
 
-def test_a_session_by_mouse(page: Page, window: Served, loop: Loop) -> None:
+def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop) -> None:
     functions(page, window, "work")
     page.get_by_label("Function", exact=True).fill("dispat")
     expect(page.locator("td.name")).to_have_count(1)
@@ -97,7 +97,7 @@ def test_a_session_by_mouse(page: Page, window: Served, loop: Loop) -> None:
     assert clean(loop)
 
 
-def test_a_session_by_keyboard(page: Page, window: Served, loop: Loop) -> None:
+def test_a_session_is_run_by_keyboard(page: Page, window: Served, loop: Loop) -> None:
     functions(page, window, "work")
 
     def reach(name: str, role: str = "button") -> None:
@@ -124,7 +124,7 @@ def test_a_session_by_keyboard(page: Page, window: Served, loop: Loop) -> None:
     assert clean(loop)
 
 
-def test_a_d_program_prints(page: Page, window: Served, loop: Loop) -> None:
+def test_a_d_programs_output_is_shown(page: Page, window: Served, loop: Loop) -> None:
     functions(page, window, "work")
     page.get_by_role("link", name="a D program for it").click()
     page.get_by_label("Program", exact=True).fill("pid$target::dispatch:entry { x")
@@ -139,7 +139,7 @@ def test_a_d_program_prints(page: Page, window: Served, loop: Loop) -> None:
     assert clean(loop)
 
 
-def test_names_are_text_whatever_is_in_them(page: Page, window: Served, folder: Path) -> None:
+def test_hostile_names_are_shown_as_text(page: Page, window: Served, folder: Path) -> None:
     functions(page, window, str(folder / "x"))
     page.get_by_label("Function", exact=True).fill("onerror")
     expect(page.locator("td.name")).to_have_text([CANARY])
@@ -167,7 +167,7 @@ APPEND = """name => import(document.querySelector("script").src.replace("main.js
 
 
 @pytest.mark.parametrize("policy", [True, False])
-def test_the_canary_can_sing(context: BrowserContext, window: Served, policy: bool) -> None:
+def test_negative_control_hostile_markup_is_detected(context: BrowserContext, window: Served, policy: bool) -> None:
     """Control: if text were turned into markup, the name would be executed, and the policy alone would prevent that."""
     page = context.new_page()
     text = "element.append(child instanceof Node"
@@ -203,7 +203,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_suit_everybody(page: Page, window: Served, loop: Loop, scheme: str) -> None:
+def test_pages_are_accessible(page: Page, window: Served, loop: Loop, scheme: str) -> None:
     """axe finds no fault, in light and dark; at 360 px only tables, graphs and code are wider than the page."""
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     opened(page, window, "/")
@@ -221,7 +221,7 @@ def test_pages_suit_everybody(page: Page, window: Served, loop: Loop, scheme: st
     assert not wrong
 
 
-def test_a_page_says_what_its_twin_says(page: Page, window: Served, loop: Loop) -> None:
+def test_a_page_shows_the_content_of_its_json(page: Page, window: Served, loop: Loop) -> None:
     with page.expect_response("**/symbols.json*") as answered:
         functions(page, window, "work")
     rows = answered.value.json()["rows"]
@@ -238,7 +238,7 @@ def test_a_page_says_what_its_twin_says(page: Page, window: Served, loop: Loop) 
     ]
 
 
-def test_without_a_key_there_is_an_explanation(browser: Browser, window: Served) -> None:
+def test_without_a_key_the_page_explains_what_to_do(browser: Browser, window: Served) -> None:
     page = browser.new_page()
     opened(page, window, "/")
     expect(page.get_by_role("alert")).to_contain_text("needs a key")

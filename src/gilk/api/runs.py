@@ -17,7 +17,8 @@ from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.kernels import kernel_of
 from gilk.runs.outcome import Result
 from gilk.runs.periods import Periods
-from gilk.runs.run import Progress, Run
+from gilk.runs.progress import Progress
+from gilk.runs.run import Run
 from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, CFunction, Request
 from gilk.trace.destination import check as check_output
@@ -66,10 +67,7 @@ def prepare_run(
     if follow:
         _check_followed(requests, machine)
     _check_together(requests, machine)
-    if waits and (machine or any(isinstance(request, Chosen) for request in requests)):
-        raise UsageError("usage", "-Z is about points in libraries of processes here, and not about strategies")
-    if flight and not any(request.of_kernel for request in requests):
-        raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
+    _check_options(requests, machine, flight, waits)
     file = None if output is None else Path(output)
     check_output(file)
     kernel, elsewhere = kernel_of(requests, bool(pids), machine)
@@ -96,6 +94,14 @@ def _clause_sessions() -> ClauseSessions:
     from gilk.engines.clauses.session import session_of  # imported here, as few runs have clauses
 
     return session_of
+
+
+def _check_options(requests: Sequence[AnyRequest], machine: str, flight: bool, waits: bool) -> None:
+    """Check that the options are about what is requested. Raises UsageError `usage`, `flight-in-kernel`."""
+    if waits and (machine or any(isinstance(request, Chosen) for request in requests)):
+        raise UsageError("usage", "-Z is about points in libraries of processes here, and not about strategies")
+    if flight and not any(request.of_kernel for request in requests):
+        raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
 
 
 def _check_together(requests: Sequence[AnyRequest], machine: str) -> None:

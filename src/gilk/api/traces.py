@@ -20,6 +20,7 @@ from gilk.render.timeline_parts import TimelineParts
 from gilk.render.trace_report import TraceReport
 from gilk.runs.kernels import kernel_of
 from gilk.runs.outcome import Result
+from gilk.session.request import Request
 from gilk.session.request import parse as request_of
 from gilk.spec import event
 
@@ -61,8 +62,7 @@ def prepare_trace(
     if follow:
         _check_followed((first, last), bool(kernel) or bool(machine))
     budget = None if everything else Budget()
-    globs = [glob for glob in kernel if glob != _INTERRUPTS] or (["*"] if kernel else [])
-    requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
+    requests = _of_kernel(kernel)
     file = None if output is None else Path(output)
     check_output(file)
     if modules and not machine:
@@ -76,6 +76,12 @@ def prepare_trace(
         held, requests, file, tuple(command), target, elsewhere,
         start=first, stop=last, scope=chosen, budget=budget, depth=depth, interrupts=_INTERRUPTS in kernel,
     )  # fmt: skip
+
+
+def _of_kernel(globs: Sequence[str]) -> list[Request]:
+    """The requests that time the functions of the kernel that globs name; interrupts alone mean all functions."""
+    named = [glob for glob in globs if glob != _INTERRUPTS] or (["*"] if globs else [])
+    return [request_of(f"kernel:{glob}:entry=time") for glob in named]
 
 
 def _check_followed(events: Sequence[event.Event], is_of_kernel: bool) -> None:

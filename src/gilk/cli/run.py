@@ -93,7 +93,7 @@ and takes all instruments out.
     "--on", "machine", default="", metavar="MACHINE",
     help="Whose kernel, and where COMMAND runs: lab (a fresh virtual machine) or ssh:HOST.",
 )  # fmt: skip
-@click.option("--flight", is_flag=True, help="Of the kernel's records keep the newest, where there is no more room.")
+@click.option("--flight", is_flag=True, help="Keep the newest of the kernel's records when there is no more room.")
 @click.option(
     "--follow", is_flag=True, help="Instrument also the programs that are executed, in all processes that are begun."
 )

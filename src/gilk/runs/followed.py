@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 
 from gilk.errors import UsageError
+from gilk.runs.instruments import RING
 from gilk.runs.opened import expanded, raise_unless_absent
 from gilk.runs.openings import AnyPoint
 from gilk.runs.outcome import Result
-from gilk.runs.run import RING
 from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.runs.tree_run import FollowedProgram, TreeRun
 from gilk.session.base import BaseSession, Probe
@@ -48,14 +48,13 @@ class FollowedRun(TreeRun):
             self.asked.note(process, without_instances(self.requests), ((w.loaded, w.function) for w in wanted))
             session = ClientSession(process, len(wanted), ring=RING, clock=self.clock)
             program.sessions.append(session)
-            self._put(session, wanted)
-        made = self._with_clauses(process, self._note_missing_clause) if self.clauses else None
+            self.put(session, wanted)
+        made = self._instruments.with_clauses(process, self._note_missing_clause)
         if made is not None:
             program.sessions.append(made)
-            self._take_in(made)
-            made.begin()
+            self.put_clauses(made)
         launched = process.unstarted or process not in self.processes
-        if self._watch_libraries(process, known, launched) is not None:
+        if self._instruments.watch_libraries(process, known, launched) is not None:
             for one in program.sessions:
                 self._openings.note(process, one)
 
@@ -66,17 +65,17 @@ class FollowedRun(TreeRun):
         raise_unless_absent(error)
         self._note_missing(error.message, error)
 
-    def _take_in_later(self, process: Process, session: BaseSession) -> None:
-        super()._take_in_later(process, session)
+    def take_in_later(self, process: Process, session: BaseSession) -> None:
+        super().take_in_later(process, session)
         for program in self._programs.values():
             if program.process is process:
                 program.sessions.append(session)
 
-    def _put(self, session: ProbingSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
-        self._take_in(session)
+    def put(self, session: ProbingSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        self.take_in(session)
         return session.insert_wanted(wanted)
 
-    def _take_in(self, session: BaseSession) -> None:
+    def take_in(self, session: BaseSession) -> None:
         session.align(self._zero, self.clock)
         self.sessions.append(session)
 

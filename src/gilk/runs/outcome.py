@@ -107,6 +107,12 @@ def numbers(parts: Sequence[SessionOutcome], tactics: Mapping[str, int], refusal
     }
 
 
+def remarks_on_doubts(parts: Sequence[SessionOutcome]) -> list[str]:
+    """Remarks about figures that are not known, because a program wrote into gilk's memory."""
+    told = ["; ".join(part.doubts) for part in parts if part.doubts]
+    return [f"stream-corrupt: the program wrote into gilk's own memory, so it is not known {doubts}" for doubts in told]
+
+
 def restored_of(parts: Sequence[SessionOutcome], note: Callable[[str], object]) -> bool | None:
     """Whether all code is what it was; None if that is not known yet. ``note`` is called with the reasons if it is not
     True."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gilk.runs.run import Progress, Run
+from gilk.runs.progress import Progress
+from gilk.runs.run import Run
 from gilk.trace.period import Period
 
 

@@ -10,7 +10,8 @@ from dataclasses import field, replace
 
 from gilk.errors import GilkError
 from gilk.runs.outcome import Result, SessionOutcome, added, outcome_of
-from gilk.runs.run import Progress, Run
+from gilk.runs.progress import Progress
+from gilk.runs.run import Run
 from gilk.session.base import BaseSession
 from gilk.targets import startup, wire
 from gilk.targets.maps import program_of

@@ -20,11 +20,10 @@ from gilk.errors import CompileError, GilkError, TargetError, UsageError
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 from gilk.render.d.style import Style
-from gilk.web.frames import ServerChannel, ServerEnded
+from gilk.web.frames import ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.growing import GrowingAggregations
 from gilk.web.host import leave
-from gilk.web.worker import told
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent

@@ -39,10 +39,11 @@ class DPages:
     async def page(self, request: Request) -> Json:
         """The page itself: its process, and the program in its address."""
         identity, text = request.path_params["target"], request.query_params.get("text", "")
-        name = self._running(identity)
+        pid = self._grants.d_process(identity)
         check_text(text)
-        facts = {"id": identity, "title": title_of(name), "pid": int(name[4:]), "acts": self._grants.acts, "text": text}
-        return {**facts, **d_commands(name[4:], text)}
+        title = title_of(f"pid:{pid}")
+        facts = {"id": identity, "title": title, "pid": int(pid), "acts": self._grants.acts, "text": text}
+        return {**facts, **d_commands(pid, text)}
 
     async def check(self, request: Request) -> Json:
         pid, text, _ = await self._asked(request)
@@ -62,20 +63,14 @@ class DPages:
         long program needs. Raises ToldError, TargetError.
         """
         identity = request.path_params["target"]
-        name = self._running(identity)
+        pid = self._grants.d_process(identity)
         if request.method == "POST":
             asked = await given(request, text=str, at=int) if at else await given(request, text=str)
         else:
             query = request.query_params
             asked = {"text": query.get("text", ""), "at": whole_number(query.get("at", "0"))}
         check_text(asked["text"])
-        return {"pid": int(name[4:]), "born": born(identity)}, asked["text"], asked.get("at", 0)
-
-    def _running(self, identity: str) -> str:
-        name = self._grants.target(identity)
-        if not identity.startswith("pid-"):
-            raise ToldError("not-running", "the window runs D programs in processes only", "gilk dtrace --on")
-        return name
+        return {"pid": int(pid), "born": born(identity)}, asked["text"], asked.get("at", 0)
 
     async def _answer(self, what: str, **asked: Any) -> Json:
         """The answer of a worker. Previews, which take longer, have a worker of their own."""

@@ -21,10 +21,9 @@ from typing import Any, Final
 from gilk.api import experiments
 from gilk.api.runs import Progress, report
 from gilk.errors import GilkError, TargetError
-from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.host import ServerSaid, leave
-from gilk.web.worker import told
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent

@@ -32,8 +32,8 @@ from gilk.render.query import tables as query_tables
 from gilk.render.trace import load
 from gilk.render.trace_names import with_readable_names
 from gilk.render.tree_parts import TreeParts
-from gilk.web.frames import ServerChannel
-from gilk.web.worker import serve, told
+from gilk.web.frames import ServerChannel, told
+from gilk.web.worker import serve
 
 Json = dict[str, Any]
 _MEMORY: Final = 8 << 30  # in bytes; a file that takes more is given up

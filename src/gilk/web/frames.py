@@ -14,6 +14,8 @@ import struct
 import sys
 from typing import Any, Final
 
+from gilk.errors import GilkError
+
 LENGTH: Final = struct.Struct("<I")
 MOST: Final = 64 << 20  # the most bytes of a message
 Message = dict[str, Any]
@@ -21,6 +23,11 @@ Message = dict[str, Any]
 
 class ServerEnded(Exception):
     """The server has ended: the other end of the channel is closed."""
+
+
+def told(error: GilkError) -> Message:
+    """The error as a part of a message."""
+    return {"slug": error.slug, "message": error.message, "hint": error.hint}
 
 
 def packed(message: Message) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 from gilk.api.processes import Seen, look_at, processes
 from gilk.errors import TargetError, UsageError
 from gilk.values import dataclass
+from gilk.web.children import ToldError
 
 KERNEL = "kernel"
 _PROCESS, _FILE = "pid-", "file-"
@@ -83,6 +84,19 @@ class Grants:
         if identity.startswith(_FILE):
             return str(self.file(identity))
         raise UsageError("bad-target", f"{identity!r} is no target: pid-NUMBER-BIRTH, file-PATH or kernel")
+
+    def process(self, identity: str, refusal: str, hint: str) -> str:
+        """The number of a process, as text. Raises TargetError and UsageError as `target` does, and for a target of
+        another kind ToldError `not-running`, with ``refusal`` as its message.
+        """
+        name = self.target(identity)
+        if not identity.startswith(_PROCESS):
+            raise ToldError("not-running", refusal, hint)
+        return name.removeprefix("pid:")
+
+    def d_process(self, identity: str) -> str:
+        """The number of a process in which a D program may run, as text; see `process`."""
+        return self.process(identity, "the window runs D programs in processes only", "gilk dtrace --on")
 
     def _process(self, identity: str) -> str:
         number, _, born = identity.removeprefix(_PROCESS).partition("-")

@@ -19,9 +19,8 @@ from typing import Any, Final
 from gilk.api.live import LiveRun, prepare_live
 from gilk.api.runs import Progress, parse_request, report
 from gilk.errors import GilkError
-from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
-from gilk.web.worker import told
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent

@@ -247,12 +247,10 @@ class Window:
     async def begin_d(self, request: Request) -> Json:
         """Run a D program in a process."""
         asked = await given(request, target=str, text=str)
-        name = self.grants.target(asked["target"])
-        if not asked["target"].startswith("pid-"):
-            raise ToldError("not-running", "the window runs D programs in processes only", "gilk dtrace --on")
+        pid = self.grants.d_process(asked["target"])
         check_text(asked["text"])
-        session = self.sessions.begin_d(asked["target"], title_of(name), asked["text"])
-        return (await self.audit.noted(session, d_commands(name[4:], asked["text"])["command"])).shown()
+        session = self.sessions.begin_d(asked["target"], title_of(f"pid:{pid}"), asked["text"])
+        return (await self.audit.noted(session, d_commands(pid, asked["text"])["command"])).shown()
 
     async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
         words = ["gilk", "run", "-p", name.removeprefix("pid:"), *(w for each in requests for w in ("-i", each))]

@@ -18,10 +18,9 @@ from typing import Any, Final
 from gilk.api.runs import Progress
 from gilk.api.traces import Tracing, prepare_trace, trace_report
 from gilk.errors import GilkError
-from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.host import ServerSaid, leave
-from gilk.web.worker import told
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # seconds between two states that are told

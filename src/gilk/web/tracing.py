@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from gilk.errors import GilkError
+from gilk.errors import GilkError, UsageError
 from gilk.spec import event
 from gilk.web.answers import given, whole_number
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
+from gilk.web.frames import told
 from gilk.web.grants import Grants, title_of
 from gilk.web.sessions import Sessions
 from gilk.web.trace_asked import TraceAsked
@@ -39,7 +40,7 @@ class TracingPages:
     async def page(self, request: Request) -> Json:
         """The process, and the trace of the address as a command and in Python; or the problem that it has."""
         identity, query = request.path_params["target"], request.query_params
-        pid = self._running(identity)
+        pid = self._pid(identity)
         asked = _checked(
             query.get("start", "now"), query.get("stop", "for:2s"), query.getlist("scope"), query.getlist("skip"),
             whole_number(query.get("depth", "0")), query.get("all", "") == "1",
@@ -55,7 +56,7 @@ class TracingPages:
     async def begin(self, request: Request) -> Json:
         """Trace a process into a new file. Raises ToldError."""
         found = await given(request, target=str, start=str, stop=str, scope=list, skip=list, depth=int, all=bool)
-        pid = self._running(found["target"])
+        pid = self._pid(found["target"])
         asked = _checked(found["start"], found["stop"], found["scope"], found["skip"], found["depth"], found["all"])
         if (problem := _problem(asked)) is not None:
             raise ToldError(**problem)
@@ -66,12 +67,8 @@ class TracingPages:
         session = self._sessions.begin_trace(found["target"], title, asked, file)
         return (await self._audit.noted(session, asked.command(pid, file))).shown()
 
-    def _running(self, identity: str) -> str:
-        """The number of the process. Raises TargetError, ToldError `not-running`."""
-        name = self._grants.target(identity)
-        if not identity.startswith("pid-"):
-            raise ToldError("not-running", "the window traces processes only", "gilk trace --kernel")
-        return name.removeprefix("pid:")
+    def _pid(self, identity: str) -> str:
+        return self._grants.process(identity, "the window traces processes only", "gilk trace --kernel")
 
 
 def _checked(
@@ -93,10 +90,10 @@ def _problem(asked: TraceAsked) -> Json | None:
         try:
             found = event.parse(text)
         except GilkError as error:
-            return {"slug": error.slug, "message": error.message, "hint": error.hint}
+            return told(error)
         if isinstance(found, _OTHERS):
             message = f"{text}: the window waits for no signals and no keys"
-            return {"slug": "not-granted", "message": message, "hint": "gilk trace does"}
+            return told(UsageError("not-granted", message, "gilk trace does"))
     return None
 
 

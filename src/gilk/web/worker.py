@@ -18,7 +18,7 @@ from gilk.render.graph import to_json as graph_json
 from gilk.render.names import learn, readable, with_names
 from gilk.render.survey import REASONS
 from gilk.web import search
-from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.search import SymbolRow
 
 Json = dict[str, Any]
@@ -142,10 +142,6 @@ def answered(message: Message, answers: Mapping[str, Callable[..., Json]]) -> Me
         return {"id": message["id"], "ok": answers[message["ask"]](**message["given"])}
     except GilkError as error:
         return {"id": message["id"], "error": told(error)}
-
-
-def told(error: GilkError) -> Json:
-    return {"slug": error.slug, "message": error.message, "hint": error.hint}
 
 
 def serve(channel: ServerChannel, answers: Mapping[str, Callable[..., Json]]) -> None:

@@ -47,7 +47,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return content(TEXT, tmp_path_factory.mktemp("btf"))
 
 
-def test_members_are_where_the_compiler_puts_them(tmp_path: Path) -> None:
+def test_members_are_at_the_compilers_offsets(tmp_path: Path) -> None:
     chance, structs = random.Random(5), list[Made]()
     for number in range(60):
         structs.append(made(chance, f"s{number}", structs[-5:]))
@@ -66,7 +66,7 @@ def test_members_are_where_the_compiler_puts_them(tmp_path: Path) -> None:
     assert missing <= sum(len(each.leaves) for each in structs) / 50  # some lie over nine bytes, in packed structs
 
 
-def test_what_is_named(data: bytes) -> None:
+def test_types_are_found_by_name(data: bytes) -> None:
     types = BtfTypes("t", Btf(data))
     number = Integer("number_t", 4, True, 2)
     assert types.named("", "number_t") == number and types.named("", "numbers_t") == Pointer(number)
@@ -97,7 +97,7 @@ def test_functions_have_their_parameters(data: bytes) -> None:
     assert BtfTypes("t", Btf(data)).function("absent") is None
 
 
-def test_a_damaged_file_is_refused_and_nothing_else(data: bytes) -> None:
+def test_damaged_btf_raises_only_image_errors(data: bytes) -> None:
     chance = random.Random(1)
     for _ in range(300):
         damaged = bytearray(data)
@@ -145,7 +145,7 @@ class _Written:
         return BtfTypes("t", Btf(head + bytes(self.types + self.strings)))
 
 
-def test_what_is_written_here_is_read() -> None:
+def test_btf_written_by_the_tests_is_read_back() -> None:
     """Otherwise the tests below would show nothing."""
     btf = _Written()
     number = btf.add(TypeKind.INT, "int", 4, 1 << 24 | 32)
@@ -158,7 +158,7 @@ def test_what_is_written_here_is_read() -> None:
 @pytest.mark.parametrize(
     ("at", "flag"), [(48, False), (1, False), (1 << 31, False), (5 << 24 | 60, True), (70 << 24, True)]
 )
-def test_a_member_lies_in_its_struct(at: int, flag: bool) -> None:
+def test_a_member_outside_its_struct_is_left_out(at: int, flag: bool) -> None:
     btf = _Written()
     number = btf.add(TypeKind.INT, "int", 4, 1 << 24 | 32)
     btf.record("s", 8, ("a", number, 0), ("x", number, at), flag=flag)
@@ -195,14 +195,14 @@ def _arrays(btf: _Written) -> None:
 
 
 @pytest.mark.parametrize("wrong", [_itself, _round_about, _qualifiers, _pointers, _arrays])
-def test_what_no_compiler_writes_is_refused(wrong: Callable[[_Written], None]) -> None:
+def test_btf_that_no_compiler_writes_is_refused(wrong: Callable[[_Written], None]) -> None:
     btf = _Written()
     wrong(btf)
     with pytest.raises(ImageError, match=r"types in types|contains itself|an array of"):
         btf.read().named("struct", "s")
 
 
-def test_a_struct_that_doubles_at_every_level_is_made_once() -> None:
+def test_an_exponentially_nested_struct_is_built_once_per_level() -> None:
     btf = _Written()
     last = btf.record("s0", 0)
     for level in range(1, 40):

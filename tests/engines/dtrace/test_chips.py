@@ -13,7 +13,7 @@ from gilk.targets import topology
 from tests.lang.d.sessions import run
 
 
-def test_they_are_those_of_lscpu() -> None:
+def test_chips_and_nodes_are_those_of_lscpu() -> None:
     done = subprocess.run(["lscpu", "-y", "-p=CPU,SOCKET,NODE"], capture_output=True, text=True, check=True)
     rows = [line.split(",") for line in done.stdout.splitlines() if not line.startswith("#")]
     assert topology.chips() == {int(cpu): int(chip) for cpu, chip, _ in rows if chip}
@@ -31,7 +31,7 @@ def test_they_are_those_of_lscpu() -> None:
         {number: number for number in range(400)},
     ],
 )
-def test_a_program_finds_the_number_of_each(tmp_path: Path, known: dict[int, int]) -> None:
+def test_a_d_program_finds_the_chip_of_each_processor(tmp_path: Path, known: dict[int, int]) -> None:
     path = tmp_path / "table.d"
     lines = "".join(f'BEGIN {{ printf("%d ", of[{number}]); }}\n' for number in list(known)[:50] + list(known)[-5:])
     path.write_text(f"#pragma D option quiet\ninline int of[int N] = {chosen(known)};\n{lines}BEGIN {{ exit(0); }}\n")

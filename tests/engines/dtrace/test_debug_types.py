@@ -124,7 +124,7 @@ def value(debug: Completes, type_: Type, path: str, data: bytes) -> int | None:
 
 
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
-def test_members_are_where_the_compiler_puts_them(tmp_path: Path, flags: list[str]) -> None:
+def test_members_are_at_the_compilers_offsets(tmp_path: Path, flags: list[str]) -> None:
     chance, structs = random.Random(str(flags)), list[Made]()
     for number in range(60):
         structs.append(made(chance, f"s{number}", structs[-5:]))
@@ -162,7 +162,7 @@ def debug(tmp_path_factory: pytest.TempPathFactory) -> DebugTypes:
     return DebugTypes("t", Entries(found))
 
 
-def test_what_is_named(debug: DebugTypes) -> None:
+def test_types_and_variables_are_found_by_name(debug: DebugTypes) -> None:
     number = Integer("number_t", 4, True, 2)
     assert debug.named("", "number_t") == number
     assert debug.named("", "numbers_t") == Pointer(number) == debug.variable("many")
@@ -179,7 +179,7 @@ def test_what_is_named(debug: DebugTypes) -> None:
     assert debug.named("enum", "small") == Integer("enum small", 1, False, 0)
 
 
-def test_what_is_not_there(debug: DebugTypes) -> None:
+def test_names_that_do_not_exist_are_not_found(debug: DebugTypes) -> None:
     assert debug.named("struct", "nothing") is None and debug.variable("nothing") is None
     assert debug.named("struct", "none") is None and debug.function("head") is None
     hidden = debug.variable("hidden")
@@ -192,7 +192,7 @@ def test_parameters_are_in_the_registers_of_the_abi(debug: DebugTypes) -> None:
     assert [register for _, register in placed(found[1])] == [0, None, None, None, None, 3, 4]
 
 
-def test_a_damaged_file_is_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_damaged_debug_information_raises_only_image_errors(tmp_path: Path) -> None:
     """Whatever the bytes are, they are read, or there is an ImageError."""
     (tmp_path / "t.c").write_text(TEXT)
     subprocess.run([*compiler(), "-w", "-g", "-c", "-o", tmp_path / "t.o", tmp_path / "t.c"], check=True)
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_refused_and_nothing_else(tmp_path: Path) -> None:
                 debug.named("struct", name), debug.function(name), debug.variable(name)
 
 
-def test_a_struct_that_doubles_at_every_level_is_made_once(tmp_path: Path) -> None:
+def test_an_exponentially_nested_struct_is_built_once_per_level(tmp_path: Path) -> None:
     source, program = tmp_path / "deep.c", tmp_path / "deep.o"
     levels = "".join(f"struct s{n} {{ struct s{n - 1} a, b; }};" for n in range(1, 25))
     source.write_text(f"struct s0 {{ char c[0]; }};{levels} struct s24 deep;")

@@ -70,12 +70,12 @@ def made(place: Path, *flags: str) -> Path:
         ("main", {"from_main": 3}),
     ],
 )
-def test_what_has_run_by_then(tmp_path: Path, value: str, expected: dict[str, int]) -> None:
+def test_evaltime_decides_which_calls_are_seen(tmp_path: Path, value: str, expected: dict[str, int]) -> None:
     done = traced(f"#pragma D option evaltime={value}\n{COUNTS}", made(tmp_path, "-O1"))
     assert (done.numbers(), done.refused, done.errors) == (expected, {}, "")
 
 
-def test_at_exec_the_linker_has_done_nothing(tmp_path: Path) -> None:
+def test_with_evaltime_exec_probes_see_the_dynamic_linker(tmp_path: Path) -> None:
     """A library that the program opens is seen, and has its probes before its constructors run, as do the linked
     ones."""
     opens = "syscall::openat:entry { self->it = strstr(copyinstr(arg1), \"libother\") != NULL; }"
@@ -89,7 +89,9 @@ def test_at_exec_the_linker_has_done_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stripped", [False, True], ids=["named", "stripped"])
 @pytest.mark.parametrize("flags", FLAGS, ids="".join)
-def test_a_program_is_stopped_where_its_main_begins(tmp_path: Path, flags: tuple[str, ...], stripped: bool) -> None:
+def test_with_evaltime_main_the_program_is_stopped_at_main(
+    tmp_path: Path, flags: tuple[str, ...], stripped: bool
+) -> None:
     """nm tells where main is; strip(1) moves nothing."""
     program = made(tmp_path, *flags)
     rows = [line.split() for line in run("nm", str(program)).splitlines()]
@@ -109,14 +111,14 @@ def run(*words: str) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
-def test_threads_of_constructors_are_stopped_with_it(tmp_path: Path) -> None:
+def test_threads_that_constructors_began_are_stopped_too(tmp_path: Path) -> None:
     """The threads go on with the program."""
     program = '#pragma D option evaltime=main\npid$target::from_thread:entry { @["calls"] = count(); }'
     done = traced(f"{program} pid$target::from_main:return {{ @[\"returns\"] = count(); }}", made(tmp_path, "-O1"))
     assert done.numbers()["returns"] == 3 and done.errors == ""
 
 
-def test_a_program_without_a_main_is_refused(tmp_path: Path) -> None:
+def test_evaltime_main_without_a_main_function_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bare.s").write_text(".globl _start\n_start: mov $60, %eax\n xor %edi, %edi\n syscall\n")
     subprocess.run(["gcc", "-nostdlib", "-static", "-s", "bare.s", "-o", "bare"], cwd=tmp_path, check=True)
     with pytest.raises(TargetError) as caught:
@@ -128,7 +130,7 @@ def test_a_program_without_a_main_is_refused(tmp_path: Path) -> None:
         assert process.wait(block=True) is not None
 
 
-def test_a_program_that_ends_before_its_main(tmp_path: Path) -> None:
+def test_a_program_that_ends_before_main_is_reported(tmp_path: Path) -> None:
     ends = "static __attribute__((constructor)) void end(void) { _Exit(3); }"
     (tmp_path / "early.c").write_text(f"#include <stdlib.h>\n{ends}\nint main(void) {{ return 0; }}\n")
     subprocess.run(["gcc", "early.c", "-o", "early"], cwd=tmp_path, check=True)
@@ -137,7 +139,7 @@ def test_a_program_that_ends_before_its_main(tmp_path: Path) -> None:
     assert caught.value.slug == "cannot-launch"
 
 
-def test_other_values_are_refused() -> None:
+def test_unknown_values_of_evaltime_are_refused() -> None:
     asked = Asked((("n", "#pragma D option evaltime=late\nBEGIN { exit(0); }"),), command=("true",))
     consumer = prepare(asked)
     try:

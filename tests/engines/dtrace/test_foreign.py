@@ -45,7 +45,7 @@ def dtrace(clause: str, program: Path) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(("language", "name"), [(0x16, "Go"), (0x1C, "Rust"), (0x13, "D"), (0x7001, "0x7001")])
-def test_d_args_lang_of_one_function_and_of_all(language: int, name: str, tmp_path: Path) -> None:
+def test_args_of_functions_in_foreign_languages_are_refused(language: int, name: str, tmp_path: Path) -> None:
     program = written_in(language, tmp_path)
     for place in ("a.out:hot:entry", "a.out:h*:entry", "a.out::entry", "hot:hot:return"):
         status, _, said = dtrace(f"pid$target:{place} {{ trace(args[1]); exit(0); }}", program)
@@ -54,13 +54,13 @@ def test_d_args_lang_of_one_function_and_of_all(language: int, name: str, tmp_pa
 
 
 @pytest.mark.parametrize("language", [0x01, 0x02, 0x04, 0x0C, 0x1D, 0x21, 0x2B, 0x31, 0x8001])
-def test_of_the_family_of_c_it_is_the_parameter(language: int, tmp_path: Path) -> None:
+def test_args_of_functions_in_the_c_family_are_the_parameters(language: int, tmp_path: Path) -> None:
     program = written_in(language, tmp_path)
     clause = "pid$target:a.out:hot:entry { trace(args[1]); exit(0); }"
     assert dtrace(clause, program)[:2] == (0, "2")
 
 
-def test_registers_and_other_images_are_there_in_any_language(tmp_path: Path) -> None:
+def test_argument_registers_are_available_in_any_language(tmp_path: Path) -> None:
     program = written_in(0x16, tmp_path)
     assert dtrace("pid$target:a.out:hot:entry { trace(arg0); exit(0); }", program)[:2] == (0, "40")
     assert "[D_ARGS_IDX]" in dtrace("BEGIN { trace(args[0]); exit(0); }", program)[2]  # it has none
@@ -72,7 +72,7 @@ def test_registers_and_other_images_are_there_in_any_language(tmp_path: Path) ->
     [(("go", "build", "-o", "hot"), GO, "main.hot"), (("rustc", "-g", "-O", "-o", "hot"), RUST, "hot")],
     ids=["go", "rust"],
 )
-def test_what_the_compilers_of_those_languages_write(
+def test_args_are_refused_in_programs_of_go_and_rust_compilers(
     compiler: tuple[str, ...], source: str, function: str, tmp_path: Path
 ) -> None:
     if shutil.which(compiler[0]) is None:

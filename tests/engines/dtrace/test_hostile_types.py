@@ -98,21 +98,21 @@ def member(name: str, type_: str = "int", **given: int) -> One:
     return One(MEMBER, name, {TYPE: type_, **{names[word]: value for word, value in given.items()}})
 
 
-def test_what_is_written_here_is_read() -> None:
+def test_debug_information_written_by_the_tests_is_read_back() -> None:
     """Otherwise the tests below would show nothing."""
     found = whole(member("a", at=0), member("b", bits=3, bit_at=33))
     assert [(one.name, one.offset, one.bits, one.shift) for one in found.members] == [("a", 0, 0, 0), ("b", 4, 3, 1)]
 
 
 @pytest.mark.parametrize("size", [3, 5, 16, -1, 1 << 40])
-def test_an_enum_is_as_large_as_a_number(size: int) -> None:
+def test_an_enum_larger_than_a_number_is_refused(size: int) -> None:
     with pytest.raises(ImageError):
         types(One(ENUM, "e", {SIZE: size})).named("enum", "e")
 
 
 @pytest.mark.parametrize("size", [-8, 1 << 47, 1 << 64])
 @pytest.mark.parametrize("tag", [STRUCT, BASE])
-def test_nothing_is_larger_than_the_address_space(tag: int, size: int) -> None:
+def test_types_larger_than_the_address_space_are_refused(tag: int, size: int) -> None:
     with pytest.raises(ImageError):
         types(One(tag, "s", {SIZE: size, ENCODING: 5})).named("struct" if tag == STRUCT else "", "s")
 
@@ -123,18 +123,18 @@ def array(*ranges: dict[int, int | str | bytes], of: str = "int") -> Type | None
 
 
 @pytest.mark.parametrize("last", [-1, (1 << 32) - 1])
-def test_an_array_without_an_end(last: int) -> None:
+def test_an_array_without_an_end_has_no_elements(last: int) -> None:
     found = array({UPPER: last})
     assert isinstance(found, Array) and found.count == 0
 
 
-def test_an_array_of_more_than_four_thousand_million() -> None:
+def test_an_array_of_more_than_four_thousand_million_elements() -> None:
     found = array({UPPER: (1 << 33) - 1})
     assert isinstance(found, Array) and found.count == 1 << 33
 
 
 @pytest.mark.parametrize("attribute", [{COUNT: 1 << 46}, {COUNT: -5}, {UPPER: -5}, {UPPER: (1 << 63) + 1}])
-def test_an_array_that_no_memory_holds(attribute: dict[int, int | str | bytes]) -> None:
+def test_an_array_larger_than_memory_is_refused(attribute: dict[int, int | str | bytes]) -> None:
     with pytest.raises(ImageError):
         array(attribute)
 
@@ -158,25 +158,25 @@ def test_an_array_of_a_thousand_dimensions() -> None:
     ],
     ids=lambda one: str(one.attributes),
 )
-def test_a_member_lies_in_its_struct(lying: One) -> None:
+def test_a_member_outside_its_struct_is_left_out(lying: One) -> None:
     """A member outside its struct is left out: a reader would read the memory behind."""
     inner = One(STRUCT, "s", {SIZE: 8}, (member("a", at=0),))
     found = types(inner, One(STRUCT, "t", {SIZE: 8}, (member("a", at=0), lying))).named("struct", "t")
     assert isinstance(found, Record) and [one.name for one in found.members] == ["a"]
 
 
-def test_a_place_that_is_cut_off() -> None:
+def test_a_truncated_member_location_is_read_as_zero() -> None:
     found = whole(One(MEMBER, "x", {TYPE: "int", AT: b"\x23"}))
     assert [one.offset for one in found.members] == [0]
 
 
-def test_qualifiers_in_a_circle() -> None:
+def test_qualifiers_that_refer_to_each_other_are_refused() -> None:
     circle = One(CONST, "c", {TYPE: "c"})
     with pytest.raises(ImageError):
         types(circle, One(POINTER, "p", {TYPE: "c"}), One(TYPEDEF, "t", {TYPE: "p"})).named("", "t")
 
 
-def test_pointers_are_not_in_each_other_without_end() -> None:
+def test_endless_chains_of_pointers_are_refused() -> None:
     """This also holds if they are asked for in an order in which each needs only a few more than the last."""
     chain = [One(POINTER, f"p{n}", {TYPE: f"p{n - 1}" if n else "int"}) for n in range(2000)]
     members = [member(f"m{n}", f"p{n}", at=0) for n in range(0, 2000, 10)]
@@ -184,7 +184,7 @@ def test_pointers_are_not_in_each_other_without_end() -> None:
         types(*chain, One(STRUCT, "s", {SIZE: 8}, tuple(members))).named("struct", "s")
 
 
-def test_pointers_within_reason() -> None:
+def test_chains_of_pointers_of_usual_length_are_accepted() -> None:
     chain = [One(POINTER, f"p{n}", {TYPE: f"p{n - 1}" if n else "int"}) for n in range(20)]
     found = types(*chain, One(TYPEDEF, "t", {TYPE: "p19"})).named("", "t")
     for _ in range(20):
@@ -201,16 +201,16 @@ def nested(name: str) -> Record:
     return found
 
 
-def test_a_member_that_is_nowhere_is_looked_for_once_in_each() -> None:
+def test_an_absent_member_is_searched_once_in_each_struct() -> None:
     assert nested("").member("none") is None
     assert nested("").member("x") is not None
 
 
-def test_a_value_that_doubles_at_every_level_is_printed_to_an_end() -> None:
+def test_printing_an_exponentially_nested_value_is_bounded() -> None:
     assert printed(0, nested("m"), b"\1\0\0\0", 1024, 256).count(b"\n") < 1 << 17
 
 
-def test_a_member_may_say_that_it_is_larger_than_what_was_read() -> None:
+def test_a_member_larger_than_the_bytes_read_does_no_harm() -> None:
     members = (member("x", at=0), member("large", "large", at=8))
     huge = One(ARRAY, "large", {TYPE: "int"}, (One(RANGE, "", {COUNT: 1 << 40}),))
     found = types(huge, One(STRUCT, "s", {SIZE: 1 << 43}, members)).named("struct", "s")

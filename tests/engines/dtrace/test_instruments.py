@@ -37,25 +37,25 @@ def cases(found: Instruments) -> list[tuple[tuple[int, int], ...]]:
     return [row.kind.cases for row in found.rows if isinstance(row.kind, ClauseEntry)]
 
 
-def test_probes_of_several_calls_at_a_place_are_one_choice() -> None:
+def test_probes_of_different_system_calls_at_one_place_share_a_choice() -> None:
     rows = [(("syscall", "", name, "entry"), site(CHOICE, value)) for name, value in (("read", 0), ("write", 1))]
     assert cases(made(rows)) == [((0, 4), (1, 5))]
 
 
-def test_two_probes_of_one_call_are_two_choices() -> None:
+def test_two_probes_of_one_system_call_are_separate_choices() -> None:
     """The probes' arguments differ, but no clause reads them; everything else done there is the same."""
     other = ir.Given((ir.Constant(SyscallArg(0).type, 1),), select=CHOICE.select)
     rows = [(("syscall", "", "exit", "entry"), site(CHOICE, 60)), (("proc", "", "", "exit"), site(other, 60))]
     assert cases(made(rows)) == [((60, 4),), ((60, 5),)]
 
 
-def test_which_call_it_is_is_noted_until_it_returns() -> None:
+def test_the_system_call_number_is_kept_until_the_call_returns() -> None:
     leaving = ir.Given((), select=SyscallNumber(left=True))
     found = made([(("syscall", "", "read", "return"), site(leaving, 0, after=True))])
     assert [(row.kind, row.site.point.after) for row in found.rows][::2] == [(NOTE, False), (FORGET, True)]
 
 
-def test_an_argument_that_cannot_be_had_is_refused_to_who_looks_at_it() -> None:
+def test_an_unavailable_argument_refuses_only_clauses_that_read_it() -> None:
     rows = [(("marked1", "", "f", "mark"), site(ir.Given((SyscallArg(0), None)), 0))]
     assert list(made(rows, Facts(arguments=frozenset((0, 1)))).refused.values()) == [
         "arg1 is where it cannot be fetched from"

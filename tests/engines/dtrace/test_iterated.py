@@ -17,7 +17,7 @@ from tests.programs.build import build
 HOT = "pid$target:a.out:text_hash:entry"
 
 
-def test_events_come_in_order_to_the_exit() -> None:
+def test_events_are_iterated_in_order_until_exit() -> None:
     program = 'BEGIN { trace(6 * 7); @["k"] = count(); exit(3); }'
     with gilk.dtrace(program) as session:
         kinds = [(type(event), event) for event in session]
@@ -29,7 +29,7 @@ def test_events_come_in_order_to_the_exit() -> None:
     assert kinds[-1][1] == events.Exited(3, None)
 
 
-def test_stopping_ends_as_exit_does() -> None:
+def test_stopping_a_session_ends_it_as_exit_does() -> None:
     with Loop([build("work")]) as loop:
         program = f"{HOT} {{ @ = count(); trace(arg0); }} END {{ trace($1); }}"
         with gilk.dtrace(program, loop.pid, (), ["5"], {"bufsize": "64k"}) as session:
@@ -47,7 +47,7 @@ def test_stopping_ends_as_exit_does() -> None:
     assert printed[-1].values == (Integer(5, 4),)  # of END
 
 
-def test_leaving_early_takes_everything_out() -> None:
+def test_leaving_the_iteration_early_removes_all_probes() -> None:
     with Loop([build("work")]) as loop:
         with gilk.dtrace(f"{HOT} {{ trace(arg0); }}", loop.pid) as session:
             assert any(isinstance(event, events.Printed) for event in session)
@@ -55,14 +55,14 @@ def test_leaving_early_takes_everything_out() -> None:
         assert not differences(loop.pid) and not leftovers(loop.pid) and loop.alive()
 
 
-def test_a_script_and_its_options(tmp_path: Path) -> None:
+def test_a_script_file_takes_arguments_and_options(tmp_path: Path) -> None:
     (tmp_path / "x.d").write_text("BEGIN { trace(copyinstr((uintptr_t)0)); exit(0); }\nERROR { trace($$1); exit(1); }")
     with gilk.dtrace(tmp_path / "x.d", arguments=["word"], options={"strsize": "16", "quiet": None}) as session:
         printed = [event.values for event in session if isinstance(event, events.Printed)]
     assert printed == [(Text(b"word"),)]
 
 
-def test_errors_leave_the_process_alone() -> None:
+def test_errors_leave_the_process_unchanged() -> None:
     with Loop([build("work")]) as loop:
         with (
             pytest.raises(CompileError, match=r"^\[D_IDENT_UNDEF\] failed") as bad,

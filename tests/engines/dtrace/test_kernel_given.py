@@ -16,21 +16,21 @@ PLAIN = table.rows("""
 """)
 
 
-def test_conditions_and_arguments_are_those_of_the_line() -> None:
+def test_conditions_and_arguments_follow_the_tables_line() -> None:
     one, two = (givens(PLAIN, Nothing())[row] for row in PLAIN)
     assert one.condition is not None and facts(one.condition).arguments == {1}
     assert [facts(each).arguments for each in one.arguments if each is not None] == [{2}, {0}]
     assert (two.condition, two.arguments) == (None, ())
 
 
-def test_a_line_about_types_that_are_not_there_is_left_out() -> None:
+def test_a_line_about_types_that_the_kernel_lacks_is_left_out() -> None:
     """The other lines stay."""
     lacking = table.rows("three | t:c | ((struct none *)arg0)->x | arg0")
     assert set(givens((*PLAIN, *lacking), Nothing())) == set(PLAIN)
     assert givens((), Nothing()) == {}
 
 
-def test_lines_have_variables_that_are_no_programs() -> None:
+def test_variables_of_table_lines_differ_from_those_of_programs() -> None:
     """All lines that are compiled together share a variable, whose number no variable of a program has."""
     kept = table.rows("""
         four | t:d | (self->from[arg0] = timestamp, 0) |
@@ -43,6 +43,6 @@ def test_lines_have_variables_that_are_no_programs() -> None:
     assert len(variables) == 1 and min(variables) >= 1 << 30
 
 
-def test_tables_and_refusals_have_no_name_in_common() -> None:
+def test_no_probe_is_both_in_a_table_and_refused() -> None:
     for provider in (fsinfo, io, ip, lockstat, proc, sched, sysinfo, tcp, udp, vminfo):
         assert not {row.name for row in provider._ROWS} & provider.NOT_SEEN.keys()

@@ -46,13 +46,13 @@ def test_a_library_comes_after_those_it_depends_on(tmp_path: Path) -> None:
     compiled("c_t one; BEGIN { one.x = A; trace(sizeof (c_t)); trace((c_t *)arg0); }", where)
 
 
-def test_what_it_depends_on_has_to_be_there(tmp_path: Path) -> None:
+def test_a_missing_dependency_of_a_library_is_an_error(tmp_path: Path) -> None:
     where = written(tmp_path, a="#pragma D depends_on library none.d\n")
     assert tag("BEGIN { }", where) == "D_PRAGMA_DEPEND"
 
 
 @pytest.mark.parametrize("what", ["module nonesuch", "provider nonesuch"])
-def test_one_is_left_out_where_there_is_not_what_it_is_about(tmp_path: Path, what: str) -> None:
+def test_a_library_about_a_missing_module_is_left_out(tmp_path: Path, what: str) -> None:
     where = written(
         tmp_path,
         a="#pragma D depends_on library b.d\ninline int A = B;",
@@ -68,7 +68,7 @@ def test_one_is_left_out_where_there_is_not_what_it_is_about(tmp_path: Path, wha
     assert tag("BEGIN { trace(A); }", where) == "D_IDENT_UNDEF"
 
 
-def test_thousands_may_depend_on_each_other(tmp_path: Path) -> None:
+def test_thousands_of_libraries_may_form_a_chain_of_dependencies(tmp_path: Path) -> None:
     text = "#pragma D depends_on library l{}.d\n"
     where = written(tmp_path, **{f"l{n}": text.format(n + 1) for n in range(2000)}, l2000="")
     found = [Path(each.name).stem for each in libraries.wanted([""], where, None)]
@@ -79,20 +79,20 @@ def test_thousands_may_depend_on_each_other(tmp_path: Path) -> None:
     assert caught.value.slug == "d-library-cycle" and "l1000.d" in caught.value.message
 
 
-def test_two_that_depend_on_each_other_are_refused(tmp_path: Path) -> None:
+def test_libraries_that_depend_on_each_other_are_refused(tmp_path: Path) -> None:
     where = written(tmp_path, a="#pragma D depends_on library b.d\n", b="#pragma D depends_on library a.d\n")
     with pytest.raises(UsageError) as caught:
         libraries.wanted([""], where, None)
     assert caught.value.slug == "d-library-cycle"
 
 
-def test_a_directory_has_to_be_there(tmp_path: Path) -> None:
+def test_a_missing_library_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         libraries.wanted([""], [str(tmp_path / "none")], None)
     assert caught.value.slug == "no-d-library"
 
 
-def test_what_is_wrong_with_one_is_told_with_its_name(tmp_path: Path) -> None:
+def test_an_error_in_a_library_names_the_library(tmp_path: Path) -> None:
     where = written(tmp_path, a="inline int A = 1;\ninline int B = nothing;\n")
     with pytest.raises(DoesNotCompile) as caught:
         compiled("BEGIN { }", where)
@@ -100,17 +100,17 @@ def test_what_is_wrong_with_one_is_told_with_its_name(tmp_path: Path) -> None:
     assert (wrong.file, wrong.line, wrong.diagnostic.tag) == (str(tmp_path / "a.d"), 2, "D_IDENT_UNDEF")
 
 
-def test_one_has_no_clauses(tmp_path: Path) -> None:
+def test_a_library_with_clauses_is_refused(tmp_path: Path) -> None:
     assert tag("BEGIN { }", written(tmp_path, a="BEGIN { }")) == "D_SYNTAX"
 
 
-def test_names_of_a_library_are_not_the_programs(tmp_path: Path) -> None:
+def test_a_program_cannot_change_attributes_of_library_names(tmp_path: Path) -> None:
     where = written(tmp_path, a="inline int A = 1;\n#pragma D attributes Stable/Stable/Common A\n")
     assert tag("#pragma D attributes Stable/Stable/Common A\nBEGIN { }", where) == "D_PRAGMA_SCOPE"
     assert tag("inline int A = 2;", where) == "D_DECL_IDRED"
 
 
-def test_gilks_own_are_read_for_who_says_their_words(tmp_path: Path) -> None:
+def test_gilks_own_libraries_are_read_only_for_programs_that_use_their_names(tmp_path: Path) -> None:
     assert libraries.wanted(["BEGIN { trace(pid); } struct x { int a; };"], [], None) == []
     found = libraries.wanted(["BEGIN { trace(curpsinfo->pr_pid); }"], [], None)
     assert [Path(each.name).name for each in found] == ["process.d", "process_types.d", "procfs.d"]
@@ -118,12 +118,12 @@ def test_gilks_own_are_read_for_who_says_their_words(tmp_path: Path) -> None:
     compiled("BEGIN { trace(P); }", where)
 
 
-def test_they_all_compile() -> None:
+def test_all_own_libraries_compile() -> None:
     for path in libraries.OWN.glob("*.d"):
         compiled(f"BEGIN {{ }} /* {' '.join(libraries._defined(path.read_text()))} */", [])
 
 
-def test_what_is_said_of_a_process_is_so() -> None:
+def test_the_library_about_the_process_agrees_with_proc() -> None:
     with open("/proc/self/cmdline", "rb") as file:
         words = file.read().split(b"\0")[:-1]
     text = "\n".join(libraries._lines(os.getpid()))

@@ -42,7 +42,7 @@ def found(text: str, *arguments: str) -> frozenset[Description]:
         ("fbt::vfs_read:entry { trace(; }", False, False),
     ],
 )
-def test_programs_about_the_kernel(text: str, alone: bool, with_process: bool) -> None:
+def test_probe_descriptions_tell_programs_about_the_kernel(text: str, alone: bool, with_process: bool) -> None:
     descriptions = found(text)
     assert meant.is_of_kernel(descriptions, has_process=False) is alone
     assert meant.is_of_kernel(descriptions, has_process=True) is with_process

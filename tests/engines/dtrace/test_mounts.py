@@ -64,7 +64,7 @@ tick-20ms /n == $1/ { exit(0); }
 _CLOEXEC = 0o2000000  # shown in fdinfo; it belongs to the descriptor, not to the file
 
 
-def test_descriptors_are_what_the_kernel_says(tmp_path: Path) -> None:
+def test_fds_has_what_proc_shows_of_descriptors(tmp_path: Path) -> None:
     (tmp_path / "opens.c").write_text(OPENS)
     subprocess.run(["gcc", "-Wall", "-O1", "opens.c", "-o", "opens"], cwd=tmp_path, check=True)
     with subprocess.Popen([tmp_path / "opens"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
@@ -92,7 +92,7 @@ def said(pid: int, fd: int) -> str:
     return f"{fd}|{path}|{name}|{directory}|{facts['pos']}|{kind}|{point}|{flags:o}"
 
 
-def test_in_gilk_itself_they_are_its_own() -> None:
+def test_in_begin_fds_are_the_descriptors_of_gilk() -> None:
     with open("/etc/passwd") as file:
         file.seek(7)
         (fired, *_) = happenings(f"BEGIN {{ trace(fdoffset({file.fileno()})); exit(0); }}")

@@ -11,7 +11,7 @@ from gilk.engines.dtrace.processor import Processor
 from gilk.errors import UsageError
 
 
-def test_it_runs_there_and_comes_back() -> None:
+def test_the_thread_runs_on_the_chosen_processor_and_goes_back() -> None:
     before = os.sched_getaffinity(0)
     last = max(before)
     there = Processor(str(last))
@@ -21,7 +21,7 @@ def test_it_runs_there_and_comes_back() -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_nothing_changes_where_nobody_asks() -> None:
+def test_without_the_option_the_processor_affinity_stays() -> None:
     before = os.sched_getaffinity(0)
     anywhere = Processor("")
     anywhere.enter()
@@ -30,7 +30,7 @@ def test_nothing_changes_where_nobody_asks() -> None:
 
 
 @pytest.mark.parametrize("number", ["1000000", "99999999999999999999"])
-def test_a_processor_that_there_is_not(number: str) -> None:
+def test_an_unknown_processor_is_refused(number: str) -> None:
     before = os.sched_getaffinity(0)
     with pytest.raises(UsageError) as caught:
         Processor(number).enter()

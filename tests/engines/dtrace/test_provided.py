@@ -30,7 +30,7 @@ def dtrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return run
 
 
-def test_the_steps_of_a_makefile(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_a_program_with_usdt_probes_is_built_by_a_makefile(dtrace: Dtrace, tmp_path: Path) -> None:
     def step(*words: str) -> str:
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
@@ -44,7 +44,7 @@ def test_the_steps_of_a_makefile(dtrace: Dtrace, tmp_path: Path) -> None:
     step("./app")
 
 
-def test_where_output_goes(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_the_output_file_is_named_by_option_or_script(dtrace: Dtrace, tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "other.d").write_text(PROVIDER)
     assert dtrace("-h", "-s", "below/other.d", "-o", "named.hh") == (0, "")
@@ -55,7 +55,7 @@ def test_where_output_goes(dtrace: Dtrace, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} >= {"other.h", "other.o", "d.out"}
 
 
-def test_what_is_wrong_is_said(dtrace: Dtrace, tmp_path: Path) -> None:
+def test_errors_of_headers_and_objects_are_reported(dtrace: Dtrace, tmp_path: Path) -> None:
     (tmp_path / "foreign.c").write_text("void __dtrace_app___start(void); void f(void) { __dtrace_app___start(); }\n")
     subprocess.run(["gcc", "-c", "foreign.c"], cwd=tmp_path, check=True)
     (tmp_path / "bad.d").write_text("provider bad { probe a(nothing_t); };\n")

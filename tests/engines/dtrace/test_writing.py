@@ -73,11 +73,11 @@ TOUCH = "pid$target:a.out:touch:entry { trace(args[0]"
         ("pid$target:a.out:touch:", {"entry", "return"}),
     ],
 )  # fmt: skip
-def test_words_are_those_of_the_program_s_source(waiting: int, text: str, words: set[str]) -> None:
+def test_completions_are_words_of_the_programs_source(waiting: int, text: str, words: set[str]) -> None:
     assert words <= set(offered(DWriting(waiting), text)) and bool(words) == bool(offered(DWriting(waiting), text))
 
 
-def test_functions_are_those_of_the_linker(waiting: int) -> None:
+def test_completed_functions_are_those_of_nm(waiting: int) -> None:
     program = Path(f"/proc/{waiting}/exe").resolve()
     listed = subprocess.run(["nm", program], capture_output=True, text=True).stdout
     rows = [line.split() for line in listed.splitlines()]
@@ -86,7 +86,7 @@ def test_functions_are_those_of_the_linker(waiting: int) -> None:
     assert {"_start", "_init"} <= known & found
 
 
-def test_modules_are_those_that_are_mapped(loop: Loop) -> None:
+def test_completed_modules_are_the_mapped_files(loop: Loop) -> None:
     found = set(offered(DWriting(loop.pid), "pid$target:"))
     mapped = subprocess.run(["grep", "r-xp.*/", f"/proc/{loop.pid}/maps"], capture_output=True, text=True).stdout
     names = {Path(line.split()[5]).name for line in mapped.splitlines()}
@@ -111,7 +111,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "blamed"), WRONG)
-def test_problems_are_those_of_the_command(loop: Loop, text: str, blamed: str | None) -> None:
+def test_problems_while_writing_are_those_of_the_command(loop: Loop, text: str, blamed: str | None) -> None:
     told = json.loads(run_gilk("dtrace", "--json", "-e", "-p", str(loop.pid), "-n", text).stdout.splitlines()[-1])
     problem = DWriting(loop.pid).check(text).problems[0]
     told = told["error"]
@@ -138,7 +138,7 @@ def test_probes_are_counted_as_the_command_counts_them(loop: Loop, text: str) ->
     ]
 
 
-def test_what_is_not_run_is_a_problem(loop: Loop) -> None:
+def test_actions_that_the_window_does_not_run_are_problems(loop: Loop) -> None:
     text = 'BEGIN { trace(1); system("true"); }'
     (problem,) = DWriting(loop.pid).check(text).problems
     assert problem.slug == "destructive-in-window" and problem.span is not None
@@ -164,7 +164,7 @@ RUNS = "END { exit(0); } tick-10hz { exit(0); }"
         ("work", "syscall:::entry, syscall:::return, proc::: { @ = count(); } tick-1s { }", set()),
     ],
 )  # fmt: skip
-def test_a_session_does_what_the_preview_says(program: str, text: str, refusals: set[str]) -> None:
+def test_a_session_instruments_what_the_preview_predicts(program: str, text: str, refusals: set[str]) -> None:
     """They agree as far as that does not depend on the memory that is free when the session begins."""
     with Loop([build(program)]) as target:
         found = DWriting(target.pid).preview(text)
@@ -180,7 +180,7 @@ def test_a_session_does_what_the_preview_says(program: str, text: str, refusals:
     assert found.probes + found.own >= matched - text.count("tick-") > 0 and sum(dict(found.tactics).values()) > 0
 
 
-def test_a_preview_is_of_what_means_something(loop: Loop) -> None:
+def test_a_preview_of_a_bad_program_is_refused(loop: Loop) -> None:
     for text, slug in (("BEGIN { x", "d-program-refused"), ("pid$target:nope:: { }", "d-program-refused")):
         with pytest.raises(UsageError) as error:
             DWriting(loop.pid).preview(text)
@@ -194,7 +194,7 @@ def test_a_preview_of_too_many_places_is_refused(loop: Loop, monkeypatch: pytest
     assert error.value.slug == "too-many-probes"
 
 
-def test_nothing_is_attached(loop: Loop) -> None:
+def test_writing_and_previewing_do_not_attach_to_the_process(loop: Loop) -> None:
     writing = DWriting(loop.pid)
     writing.words("pid$target::mal", 15)
     writing.check("pid$target:::entry { }")
@@ -206,7 +206,7 @@ def test_nothing_is_attached(loop: Loop) -> None:
     assert error.value.slug == "only-looked-at"
 
 
-def test_there_may_be_no_process() -> None:
+def test_completion_works_without_a_process() -> None:
     writing = DWriting()
     assert "timestamp" in offered(writing, "BEGIN { trace(times")
     assert not writing.check("BEGIN { }").problems

@@ -62,7 +62,7 @@ def btf(program: Path) -> Btf:
     return Btf(program.with_suffix(".btf").read_bytes())
 
 
-def test_members_lie_where_the_compiler_puts_them(program: Path, btf: Btf) -> None:
+def test_members_are_at_the_compilers_offsets(program: Path, btf: Btf) -> None:
     said = dict(re.findall(r"^(\S+) (\d+ \d+)$", subprocess.check_output([program], text=True), re.MULTILINE))
     compared = 0
     for name, numbers in said.items():
@@ -75,7 +75,7 @@ def test_members_lie_where_the_compiler_puts_them(program: Path, btf: Btf) -> No
     assert outer is not None and size_of(btf, outer.number) == int(said["outer"].split()[1])
 
 
-def test_bit_fields(program: Path, btf: Btf) -> None:
+def test_the_bits_of_bit_fields_are_the_compilers(program: Path, btf: Btf) -> None:
     """The bits that are set in memory if the field is all ones."""
     at = place(btf, "outer", "high")
     assert at is not None
@@ -113,14 +113,14 @@ def test_declarations_compile_to_the_same_types(program: Path, btf: Btf, tmp_pat
     subprocess.run(["gcc", "-w", "-fsyntax-only", str(tmp_path / "check.c")], check=True)
 
 
-def test_what_is_not_there(btf: Btf) -> None:
+def test_unknown_types_and_members_are_not_found(btf: Btf) -> None:
     assert place(btf, "outer", "nonesuch") is None
     assert place(btf, "nonesuch", "list") is None
     assert place(btf, "outer", "name.x") is None
 
 
 @pytest.mark.parametrize("data", [b"", b"\x9f\xeb", bytes(24), b"\x9f\xeb\x01" + bytes(21) + b"x"])
-def test_what_is_no_btf(data: bytes) -> None:
+def test_malformed_btf_is_refused(data: bytes) -> None:
     with pytest.raises(ImageError) as caught:
         Btf(data).type(1)
     assert caught.value.slug == "btf-malformed"

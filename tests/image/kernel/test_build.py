@@ -92,15 +92,15 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 
 class TestFlow:
-    def test_behind_a_warning_the_function_goes_on(self, small: Small) -> None:
+    def test_a_function_goes_on_after_a_warning(self, small: Small) -> None:
         assert small.block("warn_trap").successors == (small.at["behind_warn"],)
         assert small.live("warn_trap") & (RSI | RCX | FLAGS_LIVE) == RSI
 
-    def test_behind_a_bug_it_does_not(self, small: Small) -> None:
+    def test_a_function_ends_at_a_bug(self, small: Small) -> None:
         assert small.block("bug_trap").successors == ()
         assert small.block("bug_trap").how is End.STOP
 
-    def test_what_calls_only_what_never_returns_never_returns(self, small: Small) -> None:
+    def test_functions_that_only_call_noreturn_functions_do_not_return(self, small: Small) -> None:
         assert not small.analysis.returns.at(small.at["bugs"])
         assert not small.analysis.returns.at(small.at["never"])
         for name in ("calls_never", "warns", "parent", "parent.cold", "jumps_by_register", "halts"):
@@ -133,10 +133,10 @@ class TestFlow:
         assert small.block("middle").start == small.at["middle"]
         assert small.block("parent.cold").target == small.at["middle"]
 
-    def test_hlt_is_not_the_end(self, small: Small) -> None:
+    def test_hlt_does_not_end_a_function(self, small: Small) -> None:
         assert small.block("behind_hlt").start == small.at["behind_hlt"]
 
-    def test_arrays_have_the_same_blocks(self, small: Small) -> None:
+    def test_arrays_have_the_same_blocks_as_the_analysis(self, small: Small) -> None:
         blocks = Blocks.of(Instructions(small.kernel, small.analysis))
         starts, ends = small.kernel.sweep.starts[blocks.first], small.kernel.sweep.ends[blocks.last]
         functions = small.analysis.functions()
@@ -153,16 +153,16 @@ class TestReserved:
             ("__x86_return_thunk", "thunk"), ("__SCT__hook", "thunk"),
         ],
     )  # fmt: skip
-    def test_with_its_reason(self, small: Small, label: str, reason: str) -> None:
+    def test_reserved_code_has_its_reason(self, small: Small, label: str, reason: str) -> None:
         assert reason in small.reserved(label)
 
     @pytest.mark.parametrize(
         "label", ["behind_warn", "key_on", "key_off", "fixup", "behind_fault", "middle", "behind_call"]
     )
-    def test_nothing_else(self, small: Small, label: str) -> None:
+    def test_other_code_is_not_reserved(self, small: Small, label: str) -> None:
         assert small.reserved(label) == set()
 
-    def test_a_part_split_off_goes_with_its_function(self, small: Small) -> None:
+    def test_a_cold_part_is_reserved_with_its_function(self, small: Small) -> None:
         start = small.at["parent"]
         found = kernel(replace(small.snapshot, blacklist=((start, start + 1),)))
         assert small.at["parent.cold"] in {low for low, _, why in found.image.reserved if why == "blacklisted"}
@@ -183,20 +183,20 @@ class TestForeign:
     def found(self, small: Small, label: str, code: bytes) -> set[str]:
         return {each for each in small.patched(label, code) - self.PLAIN if not each.endswith("thunk")}
 
-    def test_none(self, small: Small) -> None:
+    def test_unchanged_code_is_not_foreign(self, small: Small) -> None:
         assert self.found(small, "key_off", b"") == set()
 
-    def test_a_jump_to_where_no_symbol_is(self, small: Small) -> None:
+    def test_a_jump_to_an_unnamed_place_is_foreign(self, small: Small) -> None:
         assert self.found(small, "key_off", self.jump(small, "key_off")) == {"switches: taken"}
 
-    def test_a_trap_where_something_leads(self, small: Small) -> None:
+    def test_a_trap_at_a_jump_target_is_foreign(self, small: Small) -> None:
         assert self.found(small, "key_on", b"\xcc") == {"switches: taken"}
         assert self.found(small, "behind_warn", b"\xcc") == {"warns: taken"}
 
-    def test_a_trap_that_code_runs_into(self, small: Small) -> None:
+    def test_a_trap_that_code_runs_into_is_foreign(self, small: Small) -> None:
         assert self.found(small, "behind_fault", b"\xcc") == {"faults: taken"}
 
-    def test_a_bounce_by_way_of_padding(self, small: Small) -> None:
+    def test_a_jump_by_way_of_padding_is_foreign(self, small: Small) -> None:
         """A jump in the padding behind a function, to which two bytes in the function lead."""
         pad = small.at["bug_trap"] + 2
         distance = (ARENA - pad - 5).to_bytes(4, "little", signed=True)
@@ -211,7 +211,7 @@ class TestImage:
         assert spans["parent"].end == small.at["middle"] + 1
         assert not {"_stext", "_etext", "__indirect_thunk_start"} & spans.keys()
 
-    def test_who_is_known_by_the_convention_only(self, small: Small) -> None:
+    def test_callers_know_conventional_functions_by_the_convention_only(self, small: Small) -> None:
         conventional = {name for name, at in small.at.items() if at in small.kernel.image.conventional}
         assert {"warns", "faults", "parent"} <= conventional
         assert not {"halts", "text_poke", "parent.cold", "__SCT__hook"} & conventional
@@ -219,7 +219,7 @@ class TestImage:
     def test_constants_that_point_into_functions_are_entries(self, small: Small) -> None:
         assert small.analysis.jumps.pointers.view(np.uint64).tolist() == [small.at["middle"]]
 
-    def test_owner(self, small: Small) -> None:
+    def test_the_owner_of_an_address(self, small: Small) -> None:
         assert owner_at(small.kernel.image, TEXT) == "kernel"
         assert owner_at(small.kernel.image, DATA) == ""
         assert set(small.kernel.owners) == {"kernel"}

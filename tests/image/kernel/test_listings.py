@@ -30,14 +30,14 @@ ffffffffc0000000 t some_exit\t[some_module]
 
 
 class TestKallsyms:
-    def test_columns(self) -> None:
+    def test_symbols_are_found_by_name_and_module(self) -> None:
         symbols = kallsyms.parse(SYMBOLS)
         assert symbols.find("a_variable") == 0xFFFFFFFF82000000
         assert symbols.find("some_exit") is None  # it belongs to a module
         assert symbols.of_modules("some_exit") == {"some_module": 0xFFFFFFFFC0000000}
         assert [name for _, _, name, _ in symbols.text()][-1] == "some_exit"
 
-    def test_names_that_users_would_use_come_first(self) -> None:
+    def test_names_that_users_would_type_come_first(self) -> None:
         texts = [TextRegion(0xFFFFFFFF81000000, bytes(4096)), TextRegion(0xFFFFFFFFC0000000, bytes(64))]
         found = heads(kallsyms.parse(SYMBOLS), texts)
         assert [head.names for head in found] == [
@@ -46,32 +46,32 @@ class TestKallsyms:
         assert [head.local for head in found] == [False, False, True]
 
     @pytest.mark.parametrize("data", [b"", b"ffff", b"x T y", b"\xff\xff T z", b"0000000000000000 T _stext\n"])
-    def test_what_shows_nothing(self, data: bytes) -> None:
+    def test_symbols_without_addresses_are_refused(self, data: bytes) -> None:
         with pytest.raises(ImageError) as caught:
             kallsyms.parse(data)
         assert caught.value.slug == "kernel-symbols"
 
 
 class TestListings:
-    def test_modules(self) -> None:
+    def test_modules_are_parsed(self) -> None:
         text = b"ext4 970752 1 - Live 0xffffffffc0516000\ndummy 16384 0 - Unloading 0xffffffffc0400000 (E)\n"
         first, second = listings.modules(text)
         assert (first.name, first.size, first.live, first.address) == ("ext4", 970752, True, 0xFFFFFFFFC0516000)
         assert not second.live
 
-    def test_blacklist(self) -> None:
+    def test_the_kprobe_blacklist_is_parsed(self) -> None:
         text = b"0xffffffff81601b20-0xffffffff81601b40\tasm_exc_nmi\n0xffffffff81000010-0xffffffff81000020\tearly\n"
         assert listings.blacklist(text) == (
             (0xFFFFFFFF81000010, 0xFFFFFFFF81000020), (0xFFFFFFFF81601B20, 0xFFFFFFFF81601B40),
         )  # fmt: skip
 
     @pytest.mark.parametrize("data", [b"x", b"0xz-0x1\ta", b"0x0-0x0\thidden\n", b"\xff"])
-    def test_blacklists_that_are_none(self, data: bytes) -> None:
+    def test_malformed_blacklists_are_refused(self, data: bytes) -> None:
         with pytest.raises(ImageError) as caught:
             listings.blacklist(data)
         assert caught.value.slug == "kernel-listing"
 
-    def test_build_id_is_what_readelf_shows(self, tmp_path: Path) -> None:
+    def test_the_build_id_is_the_one_that_readelf_shows(self, tmp_path: Path) -> None:
         """A note section is laid out as /sys/kernel/notes."""
         notes = tmp_path / "notes"
         command = ["objcopy", "-O", "binary", "--only-section=.note.gnu.build-id", "/bin/bash", str(notes)]

@@ -25,7 +25,7 @@ def compiled(tmp_path: Path, expressions: dict[str, str]) -> dict[str, int]:
     return {name: int(value) for name, value in map(str.split, rows)}
 
 
-def test_sizes(tmp_path: Path) -> None:
+def test_structures_have_the_compilers_sizes(tmp_path: Path) -> None:
     expected = {
         "ilk_head": HEAD,
         "ilk_hello": HEAD + abi.HELLO_BODY.size,
@@ -49,7 +49,7 @@ def test_sizes(tmp_path: Path) -> None:
     assert compiled(tmp_path, {name: f"sizeof(struct {name})" for name in expected}) == expected
 
 
-def test_places_in_a_unit(tmp_path: Path) -> None:
+def test_members_of_a_unit_have_the_compilers_offsets(tmp_path: Path) -> None:
     unit = abi.DriverUnit(
         0x01020304, abi.DriverUnitKind.PAD, 0x1111, 0x2222, b"\x33" * 9, b"\x44" * 9, 0x5555, 0x66, True
     )
@@ -71,7 +71,9 @@ def test_places_in_a_unit(tmp_path: Path) -> None:
         (abi.Verdict, [verdict.name for verdict in abi.Verdict]),
     ],
 )
-def test_numbers(tmp_path: Path, kind: type[abi.DriverUnitKind], names: list[str]) -> None:
+def test_enumerations_have_the_compilers_numbers(
+    tmp_path: Path, kind: type[abi.DriverUnitKind], names: list[str]
+) -> None:
     assert compiled(tmp_path, {name: f"ILK_{name}" for name in names if name not in ("STATUS",)}) == {
         each.name: each.value for each in kind
     }
@@ -103,7 +105,7 @@ def test_every_verdict_is_explained() -> None:
         assert re.search(rf"#define ILK_{verdict.name} {verdict.value}\b", text)
 
 
-def test_chunks_that_make_no_sense() -> None:
+def test_malformed_chunks_are_refused() -> None:
     good = abi.CHUNK.pack(1, 0, 32, 0, 7) + bytes(32)
     (chunk,) = abi.unpack_chunks(good)
     assert (chunk.cpu, chunk.kind, chunk.lost, len(chunk.records)) == (1, 0, 7, 32)

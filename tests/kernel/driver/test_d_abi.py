@@ -36,7 +36,7 @@ def compiled(tmp_path: Path, expressions: dict[str, str]) -> dict[str, int]:
     return {name: int(value) for name, value in map(str.split, rows)}
 
 
-def test_sizes(tmp_path: Path) -> None:
+def test_structures_have_the_compilers_sizes(tmp_path: Path) -> None:
     expected = {
         "ilk_d_program": HEAD.size + abi.PROGRAM_BODY.size + ctypes.sizeof(LayoutMembers),
         "ilk_d_aggregation": abi.AGGREGATION.size,
@@ -60,7 +60,7 @@ def test_sizes(tmp_path: Path) -> None:
     assert compiled(tmp_path, {name: f"sizeof(struct {name})" for name in expected}) == expected
 
 
-def test_numbers(tmp_path: Path) -> None:
+def test_enumerations_have_the_compilers_numbers(tmp_path: Path) -> None:
     names = (
         *("PROGRAM", "SITES", "ATTACH", "CLOCK", "FIRE", "READ", "LINES", "PUT", "STATUS", "REAP", "FIND", "FORCE"),
         *("ORIGINALS", "POINT", "MAPPED", "SETTLE", "UNWATCHED", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
@@ -76,13 +76,13 @@ def test_numbers(tmp_path: Path) -> None:
     assert compiled(tmp_path, {name: name for name in expected}) == expected
 
 
-def test_places_in_an_event(tmp_path: Path) -> None:
+def test_members_of_an_event_have_the_compilers_offsets(tmp_path: Path) -> None:
     named = {"pid": "pid", "tid": "tid", "cpu": "cpu", "id": "probe", "errno": "error", "ipl": "level"}
     places = {name: f"offsetof(struct ilk_d_event, {member})" for name, member in named.items()}
     assert compiled(tmp_path, places) == {name: place for name, (place, _) in EVENT_PLACES.items()}
 
 
-def test_edges_follow_one_another() -> None:
+def test_edges_of_distributions_follow_one_another() -> None:
     """Each distribution with edges of its own knows where these begin."""
     what = (Aggregating(Function.LLQUANTIZE, 0, 1, 1, 10, 10), Aggregating(Function.COUNT))
     made = [Aggregation(n, str(n), what[n % 2], (), 0) for n in range(4)]

@@ -25,7 +25,7 @@ def parent(guest: Guest) -> Function:
     return guest.function("__x64_sys_getppid")
 
 
-def test_it_greets(guest: Guest, driver: Driver) -> None:
+def test_the_driver_reports_release_and_addresses(guest: Guest, driver: Driver) -> None:
     assert driver.hello.release == guest.release
     assert driver.hello.text_start == guest.symbols["_stext"]
     assert driver.hello.text_end == guest.symbols["_etext"]
@@ -35,7 +35,7 @@ def test_it_greets(guest: Guest, driver: Driver) -> None:
     assert driver.symbols["ilk_reserve"] == guest.symbols["ilk_reserve"]
 
 
-def test_a_count_before_one_instruction(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+def test_a_splice_over_one_instruction_counts(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
     block = driver.counters(1)[0]
     assert block.near
     unit = bench.before(parent, parent.window(5, several=False), count(block.gs))
@@ -43,14 +43,18 @@ def test_a_count_before_one_instruction(guest: Guest, driver: Driver, bench: Ben
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
-def test_a_count_before_several_instructions(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+def test_a_splice_over_several_instructions_counts(
+    guest: Guest, driver: Driver, bench: Bench, parent: Function
+) -> None:
     block = driver.counters(1)[0]
     unit = bench.before(parent, parent.window(5, several=True), count(block.gs))
     assert unit.kind == DriverUnitKind.MULTI
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
-def test_a_far_counter(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+def test_a_counter_out_of_reach_of_a_short_address_counts(
+    guest: Guest, driver: Driver, bench: Bench, parent: Function
+) -> None:
     blocks = driver.counters(driver.hello.fast_counters + 1)
     assert not blocks[-1].near
     unit = bench.before(parent, parent.window(5, several=True), count_far(blocks[-1].gs))
@@ -68,7 +72,7 @@ def test_counters_are_kept_by_processor(guest: Guest, driver: Driver, bench: Ben
     assert sum(each) == driver.read(0, 1)[0] == 4 * CALLS
 
 
-def test_a_retargeted_call(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+def test_a_retargeted_call_counts(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
     block = driver.counters(1)[0]
     call = parent.find(is_call)
     hook = count(block.gs)
@@ -78,14 +82,14 @@ def test_a_retargeted_call(guest: Guest, driver: Driver, bench: Bench, parent: F
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
-def test_a_return(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+def test_a_splice_at_a_return_counts(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
     block = driver.counters(1)[0]
     address, old = parent.ret
     unit = bench.splice(address, old, count(block.gs), several=False)
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
-def test_a_trap(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+def test_a_trap_counts(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
     block = driver.counters(1)[0]
     run = parent.window(1, several=False)
     old = parent.bytes_of(*run)
@@ -96,7 +100,7 @@ def test_a_trap(guest: Guest, driver: Driver, bench: Bench, parent: Function) ->
     assert driver.status().traps - before == CALLS
 
 
-def test_a_bounce_off_bytes_that_another_unit_has_freed(
+def test_a_bounce_in_bytes_freed_by_another_unit_counts(
     guest: Guest, driver: Driver, bench: Bench, parent: Function
 ) -> None:
     block = driver.counters(2)[0]
@@ -117,7 +121,7 @@ def test_fentry_goes_through_ftrace(guest: Guest, driver: Driver, bench: Bench, 
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
-def test_functions_of_one_message_are_led_to_a_patch_each(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_functions_in_one_message_go_to_their_own_patches(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Taking out some of them leaves the others in place."""
     names = ("getppid", "getpgrp", "getuid", "geteuid")
     block = driver.counters(len(names))[0]
@@ -146,7 +150,7 @@ def test_functions_of_one_message_are_led_to_a_patch_each(guest: Guest, driver: 
     assert hits() == [0, 0, 0, 0]
 
 
-def test_all_at_once(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_units_of_all_kinds_in_one_message_count(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Several functions, each in two ways, are in one message."""
     units, calls = [], ("getppid", "getpgrp", "getuid", "geteuid", "getgid", "getegid")
     block = driver.counters(len(calls))[0]
@@ -161,7 +165,7 @@ def test_all_at_once(guest: Guest, driver: Driver, bench: Bench) -> None:
     assert [b - a for a, b in zip(before, after, strict=True)] == [10, 20, 30, 40, 50, 60]
 
 
-def test_closing_undoes(guest: Guest, parent: Function) -> None:
+def test_closing_the_device_undoes_all_units(guest: Guest, parent: Function) -> None:
     with guest.text_untouched():
         driver = Driver(guest.link)
         bench = Bench(driver)
@@ -172,23 +176,23 @@ def test_closing_undoes(guest: Guest, parent: Function) -> None:
         guest.link.close_driver()
 
 
-def test_the_module_stays_while_a_client_is_there(guest: Guest, driver: Driver) -> None:
+def test_the_module_cannot_be_unloaded_while_a_client_is_connected(guest: Guest, driver: Driver) -> None:
     status, _, _ = guest.link.run(["rmmod", "ilk"])
     assert status != 0
     assert driver.status().clients == 1
 
 
-def test_the_text_is_what_it_was(guest: Guest) -> None:
+def test_the_kernel_text_is_what_it_was(guest: Guest) -> None:
     """This test runs after all the above. Static keys of this boot have settled by the start."""
     assert [hex(each) for each in guest.changed()] == []
 
 
-def test_no_complaint_and_no_taint(guest: Guest) -> None:
+def test_the_kernel_has_no_complaint_and_no_taint(guest: Guest) -> None:
     assert guest.run("cat", "/proc/sys/kernel/tainted") == "12288"
     assert guest.complaints() == ""
 
 
-def test_messages_without_a_driver_have_a_name(guest: Guest) -> None:
+def test_messages_without_a_driver_raise_a_named_error(guest: Guest) -> None:
     class Nothing:
         def open_driver(self) -> None:
             raise FileNotFoundError(2, "No such file or directory")

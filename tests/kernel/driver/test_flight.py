@@ -78,7 +78,7 @@ def applied(driver: Driver, *units: DriverUnit) -> None:
     assert {outcome.verdict for outcome in driver.apply(units)} == {Verdict.OK}
 
 
-def test_the_newest_are_kept(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_the_newest_records_are_kept(guest: Guest, driver: Driver, bench: Bench) -> None:
     """The records of the last calls are all there, on whatever CPU they were made, and some of those before."""
     rings = driver.records((16, 0, 0, 0), flight=True)  # 4096 records
     applied(driver, stamped(guest, driver, bench, rings))
@@ -107,7 +107,9 @@ def whole(chunks: list[RingChunk]) -> int:
 
 
 @pytest.mark.parametrize("order", [15, 16])
-def test_reading_while_they_are_overwritten(guest: Guest, driver: Driver, bench: Bench, order: int) -> None:
+def test_records_are_whole_when_read_while_they_are_overwritten(
+    guest: Guest, driver: Driver, bench: Bench, order: int
+) -> None:
     rings = driver.records((order, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings))
     chunks: list[RingChunk] = []
@@ -138,7 +140,7 @@ def test_a_record_under_way_is_not_overwritten(guest: Guest, driver: Driver, ben
     assert len(found) + driver.status().lost[0] == 40004
 
 
-def test_tasks_that_are_preempted_while_they_record(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_records_of_preempted_tasks_are_whole(guest: Guest, driver: Driver, bench: Bench) -> None:
     rings = driver.records((15, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings))
     with preemptible(guest):
@@ -148,7 +150,9 @@ def test_tasks_that_are_preempted_while_they_record(guest: Guest, driver: Driver
     assert len(found) + driver.status().lost[0] == 80000
 
 
-def test_all_chunks_have_a_record_under_way(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_records_are_lost_and_counted_if_all_chunks_have_one_under_way(
+    guest: Guest, driver: Driver, bench: Bench
+) -> None:
     """Then there is no room, and the loss is counted; when the records are complete there is room again."""
     rings = driver.records((15, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings), *sleeping(guest, driver, bench, rings))

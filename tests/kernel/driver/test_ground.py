@@ -62,24 +62,24 @@ def windowed(guest: Guest, driver: Driver, bench: Bench, name: str) -> UnitOutco
 
 
 @pytest.mark.parametrize("name", ["jump", "return", "indirect", "never_returns", "more_padding"])
-def test_padding_that_nobody_reaches(ground: Guest, driver: Driver, bench: Bench, name: str) -> None:
+def test_unreachable_padding_is_accepted(ground: Guest, driver: Driver, bench: Bench, name: str) -> None:
     assert padded(ground, driver, bench, f"ground_{name}")[0].verdict == Verdict.OK
 
 
 @pytest.mark.parametrize("name", ["falls", "first", "condition", "call", "ud2", "int3", "halt"])
-def test_padding_that_is_run(ground: Guest, driver: Driver, bench: Bench, name: str) -> None:
+def test_padding_that_is_executed_is_refused(ground: Guest, driver: Driver, bench: Bench, name: str) -> None:
     outcome, address = padded(ground, driver, bench, f"ground_{name}")
     assert (outcome.verdict, outcome.detail) == (Verdict.RUN_INTO, address)
 
 
-def test_padding_behind_the_jump_of_a_static_key(ground: Guest, driver: Driver, bench: Bench) -> None:
+def test_padding_behind_the_jump_of_a_static_key_is_refused(ground: Guest, driver: Driver, bench: Bench) -> None:
     """The padding is run once the key is turned off."""
     outcome, address = padded(ground, driver, bench, "ground_key_jump")
     assert (outcome.verdict, outcome.detail) == (Verdict.RUN_INTO, address - 1)
 
 
 @pytest.mark.parametrize(("name", "before"), [("led", 0), ("led_before", 1)])
-def test_padding_that_a_short_jump_leads_to(
+def test_padding_that_a_short_jump_leads_to_is_refused(
     ground: Guest, driver: Driver, bench: Bench, name: str, before: int
 ) -> None:
     """The jump leads to the padding, or to code that runs into it."""
@@ -87,18 +87,18 @@ def test_padding_that_a_short_jump_leads_to(
     assert (outcome.verdict, outcome.detail) == (Verdict.LEADER, address - before)
 
 
-def test_padding_behind_what_cannot_be_read(ground: Guest, driver: Driver, bench: Bench) -> None:
+def test_padding_behind_undecodable_code_is_refused(ground: Guest, driver: Driver, bench: Bench) -> None:
     assert padded(ground, driver, bench, "ground_unread")[0].verdict == Verdict.UNREAD
 
 
 @pytest.mark.parametrize("name", ["window", "far"])
-def test_a_window_that_is_out_of_reach_of_what_is_unknown(
+def test_a_window_out_of_reach_of_unknown_code_is_accepted(
     ground: Guest, driver: Driver, bench: Bench, name: str
 ) -> None:
     assert windowed(ground, driver, bench, f"ground_{name}").verdict == Verdict.OK
 
 
-def test_a_window_that_a_jump_behind_no_instruction_may_lead_into(ground: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_window_that_undecodable_code_may_jump_into_is_refused(ground: Guest, driver: Driver, bench: Bench) -> None:
     outcome = windowed(ground, driver, bench, "ground_near")
     assert outcome.verdict == Verdict.UNREAD
     assert ground.text(outcome.detail, 4) == NO_INSTRUCTION
@@ -116,7 +116,7 @@ def kprobe(guest: Guest, place: str) -> Iterator[None]:
         guest.write(f"{TRACING}/kprobe_events", "-:gilkground/one")
 
 
-def test_a_window_before_a_kprobe(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_window_before_a_kprobe_is_refused_while_that_is_there(guest: Guest, driver: Driver, bench: Bench) -> None:
     """While the kprobe is there, the driver cannot know the instruction under it, nor those that follow."""
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)
@@ -139,9 +139,7 @@ def returns_of_cold_parts(guest: Guest) -> Iterator[tuple[int, int]]:
                     break
 
 
-def test_a_jump_from_elsewhere_that_a_kprobe_covers_still_leads_there(
-    guest: Guest, driver: Driver, bench: Bench
-) -> None:
+def test_a_jump_that_a_kprobe_covers_is_still_found(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Only the int3 of the cold part can be seen; the code behind it cannot be decoded."""
     for source, target in returns_of_cold_parts(guest):
         instructions = list(Decoder(64, guest.text(target - 15, 30), ip=target - 15))

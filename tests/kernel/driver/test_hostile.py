@@ -20,7 +20,7 @@ def fuzz(guest: Guest, seed: int, rounds: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.stress)])
-def test_wrong_messages(guest: Guest, seed: int) -> None:
+def test_wrong_messages_do_no_harm(guest: Guest, seed: int) -> None:
     with guest.text_untouched():
         taken, refused = fuzz(guest, seed, 300)
         assert taken > 100 and refused > 100
@@ -29,14 +29,14 @@ def test_wrong_messages(guest: Guest, seed: int) -> None:
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_wrong_messages_for_long(guest: Guest) -> None:
+def test_many_wrong_messages_do_no_harm(guest: Guest) -> None:
     with guest.text_untouched():
         for seed in range(100, 120):
             fuzz(guest, seed, 1000)
     assert guest.complaints() == ""
 
 
-def test_a_client_is_killed_at_any_time(guest: Guest) -> None:
+def test_a_client_may_be_killed_at_any_time(guest: Guest) -> None:
     with guest.text_untouched():
         for turn in range(5):
             process = guest.link.spawn(
@@ -50,7 +50,7 @@ def test_a_client_is_killed_at_any_time(guest: Guest) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_client_that_is_killed_while_its_units_are_checked(guest: Guest) -> None:
+def test_a_client_killed_while_its_units_are_checked_changes_nothing(guest: Guest) -> None:
     """Nothing of a large message is written then: the kill takes effect before all of it was carried out."""
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)

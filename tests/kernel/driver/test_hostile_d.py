@@ -39,7 +39,7 @@ def words(guest: Guest, message: Path, seed: int, rounds: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.stress)])
-def test_wrong_messages(guest: Guest, message: Path, seed: int) -> None:
+def test_wrong_messages_about_d_programs_do_no_harm(guest: Guest, message: Path, seed: int) -> None:
     with guest.text_untouched():
         taken, refused, whole, changed, uprobes = map(int, guest.run(*words(guest, message, seed, 3000)).split())
         assert min(taken, refused) > 1000 and min(whole, changed, uprobes) > 10
@@ -48,14 +48,14 @@ def test_wrong_messages(guest: Guest, message: Path, seed: int) -> None:
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_wrong_messages_for_long(guest: Guest, message: Path) -> None:
+def test_many_wrong_messages_about_d_programs_do_no_harm(guest: Guest, message: Path) -> None:
     with guest.text_untouched():
         for seed in range(100, 120):
             guest.run(*words(guest, message, seed, 10000))
     assert guest.complaints() == ""
 
 
-def test_a_client_is_killed_at_any_time(guest: Guest, message: Path) -> None:
+def test_a_client_with_a_d_program_may_be_killed_at_any_time(guest: Guest, message: Path) -> None:
     with guest.text_untouched():
         for turn in range(5):
             process = guest.link.spawn(words(guest, message, turn + 50, 10000000), lambda _: None, lambda _: None)

@@ -26,27 +26,27 @@ def said(guest: Guest) -> dict[str, Any]:
     return found
 
 
-def test_every_hit_gives_a_record(said: dict[str, Any]) -> None:
+def test_every_hit_gives_a_record_in_mapped_memory(said: dict[str, Any]) -> None:
     assert said["all"] == [5000] * 4
 
 
-def test_what_finds_no_room_is_counted(said: dict[str, Any]) -> None:
+def test_records_without_room_are_counted(said: dict[str, Any]) -> None:
     assert said["no room"] == [40000, True, 10]
 
 
 @pytest.mark.parametrize("how", ["while written", "while overwritten"])
-def test_reading_while_it_is_written(said: dict[str, Any], how: str) -> None:
+def test_records_are_whole_or_lost_when_read_while_written(said: dict[str, Any], how: str) -> None:
     """Every record is read whole, or counted as lost."""
     assert said[how] == [120000, True]
 
 
-def test_it_can_be_waited_for(said: dict[str, Any]) -> None:
+def test_a_client_can_wait_for_the_watermark(said: dict[str, Any]) -> None:
     """The rings are not ready before the watermark of three chunks is reached, nor after they were read; and a
     waiting client is woken."""
     assert said["waiting"] == [[False, False, True, False, True], 3 * 1024 + 1]
 
 
-def test_wrong_maps(said: dict[str, Any]) -> None:
+def test_wrong_mappings_are_refused(said: dict[str, Any]) -> None:
     assert said["wrong maps"] == {
         "before": "ENXIO", "read": "none", "written": "EPERM", "heads written": "EPERM", "executed": "EPERM",
         "tails executed": "EPERM", "private": "EINVAL", "too long": "EINVAL", "from its middle": "EINVAL",
@@ -54,13 +54,13 @@ def test_wrong_maps(said: dict[str, Any]) -> None:
     }  # fmt: skip
 
 
-def test_maps_stay_as_they_are(said: dict[str, Any]) -> None:
+def test_protections_of_mappings_cannot_be_changed(said: dict[str, Any]) -> None:
     assert said["protected"] == [[-1, -1], 0]
 
 
-def test_a_client_may_write_anything(said: dict[str, Any]) -> None:
+def test_a_client_that_overwrites_its_ring_does_no_harm(said: dict[str, Any]) -> None:
     assert [said["wild tails"], said["wild flight"]] == [1, 1]
 
 
-def test_maps_go_with_the_client(said: dict[str, Any]) -> None:
+def test_mappings_go_with_the_client(said: dict[str, Any]) -> None:
     assert said["closed"] == [1, 0, 0]

@@ -70,14 +70,14 @@ def clean(guest: Guest) -> Iterator[None]:
     assert guest.complaints() == ""
 
 
-def test_a_kprobe_that_was_there_first(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+def test_a_place_with_an_earlier_kprobe_is_refused(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with kprobe(guest, unit.address):
         outcome = driver.apply([unit])[0]
         assert (outcome.verdict, outcome.detail) == (Verdict.KPROBE, unit.address)
     assert guest.counted(driver, [unit], "getppid", 100) == [100]
 
 
-def test_a_kprobe_within_a_window(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_window_with_a_kprobe_inside_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)
     unit = bench.before(function, run, b"")
@@ -85,7 +85,7 @@ def test_a_kprobe_within_a_window(guest: Guest, driver: Driver, bench: Bench) ->
         assert driver.apply([unit])[0].verdict == Verdict.KPROBE
 
 
-def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+def test_a_kprobe_placed_over_a_splice_works(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     """Both count; the splice cannot be undone before the kprobe is gone."""
     with guest.text_untouched():
         driver.apply([unit])
@@ -98,7 +98,7 @@ def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: DriverUnit) 
         assert driver.undo([unit.number])[0].verdict == Verdict.OK
 
 
-def test_a_kprobe_that_is_registered_but_not_in_force(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+def test_a_place_with_a_disabled_kprobe_is_refused(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with registered(guest, unit.address):
         outcome = driver.apply([unit])[0]
         assert (outcome.verdict, outcome.detail) == (Verdict.KPROBE, unit.address)
@@ -109,7 +109,9 @@ def test_a_kprobe_that_is_registered_but_not_in_force(guest: Guest, driver: Driv
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_a_kprobe_that_is_registered_over_a_splice(guest: Guest, driver: Driver, bench: Bench, several: bool) -> None:
+def test_a_disabled_kprobe_over_a_splice_works_when_enabled(
+    guest: Guest, driver: Driver, bench: Bench, several: bool
+) -> None:
     """The kprobe copies the splice's jump as its instruction, and follows it once it is enabled, whatever is there
     by then."""
     function = guest.function("__x64_sys_getppid")
@@ -129,9 +131,7 @@ def test_a_kprobe_that_is_registered_over_a_splice(guest: Guest, driver: Driver,
     assert driver.read(0, 1) == [200]
 
 
-def test_a_client_that_goes_while_a_kprobe_is_registered_over_its_splice(
-    guest: Guest, driver: Driver, unit: DriverUnit
-) -> None:
+def test_a_splice_below_a_disabled_kprobe_outlives_its_client(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
         with registered(guest, unit.address):
@@ -152,7 +152,7 @@ def until_nothing_is_left(guest: Guest, driver: Driver) -> None:
     assert driver.status().orphans == 0 and driver.status().units == 0
 
 
-def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+def test_a_splice_below_a_kprobe_outlives_its_client(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
         with kprobe(guest, unit.address):
@@ -163,7 +163,7 @@ def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driv
         until_nothing_is_left(guest, driver)
 
 
-def test_the_function_tracer_on_the_same_function(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_unit_and_the_function_tracer_share_a_function(guest: Guest, driver: Driver, bench: Bench) -> None:
     address = guest.symbols["__x64_sys_getppid"]
     unit = DriverUnit(1, DriverUnitKind.FENTRY, address, bench.put(count(driver.counters(1)[0].gs) + b"\xc3"))
     guest.write(f"{TRACING}/set_ftrace_filter", "__do_sys_getppid")
@@ -190,7 +190,7 @@ def test_static_keys_flip_while_splices_come_and_go(guest: Guest, driver: Driver
     assert driver.read(0, 1) == [60]
 
 
-def test_a_module_that_goes_takes_its_units_along(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_unloading_a_module_removes_its_units(guest: Guest, driver: Driver, bench: Bench) -> None:
     guest.run("modprobe", MODULE)
     before = guest.module_symbol(MODULE_FUNCTION)
     assert before
@@ -209,7 +209,7 @@ def test_a_module_that_goes_takes_its_units_along(guest: Guest, driver: Driver, 
     guest.run("rmmod", MODULE)
 
 
-def test_a_module_goes_after_its_units(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_module_can_be_unloaded_after_its_units_are_gone(guest: Guest, driver: Driver, bench: Bench) -> None:
     guest.run("modprobe", MODULE)
     function = Function.read(guest.text, guest.module_symbol(MODULE_FUNCTION))
     unit = bench.before(function, function.window(5, several=True), b"")
@@ -218,7 +218,7 @@ def test_a_module_goes_after_its_units(guest: Guest, driver: Driver, bench: Benc
     guest.run("rmmod", MODULE)
 
 
-def test_a_processor_goes_and_comes_back(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+def test_units_work_while_a_processor_goes_and_comes_back(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
         guest.call("getppid", 100, threads=4)

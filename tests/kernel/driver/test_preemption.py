@@ -59,7 +59,7 @@ def come_and_go(guest: Guest, functions: list[Function], rounds: int) -> None:
         guest.link.close_driver()
 
 
-def test_splices_come_and_go_under_tasks(tmp_path: Path) -> None:
+def test_splices_come_and_go_under_preempted_tasks(tmp_path: Path) -> None:
     with loaded(tmp_path) as (guest, functions):
         before = guest.text_at_start
         come_and_go(guest, functions, ROUNDS)
@@ -67,7 +67,7 @@ def test_splices_come_and_go_under_tasks(tmp_path: Path) -> None:
         assert guest.complaints() == ""
 
 
-def test_without_the_wait_before_a_jump_the_kernel_crashes(tmp_path: Path) -> None:
+def test_without_waiting_for_tasks_before_a_jump_the_kernel_crashes(tmp_path: Path) -> None:
     with pytest.raises(TargetError) as caught, loaded(tmp_path, "omit=1") as (guest, functions):
         come_and_go(guest, functions, 4 * ROUNDS)
     assert caught.value.slug == "lab-panic"

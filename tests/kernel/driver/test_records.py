@@ -51,7 +51,7 @@ def test_every_hit_gives_a_record(guest: Guest, driver: Driver, bench: Bench) ->
         assert times == sorted(times)
 
 
-def test_what_finds_no_room_is_counted(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_records_without_room_are_counted(guest: Guest, driver: Driver, bench: Bench) -> None:
     """The smallest ring holds two chunks."""
     rings = driver.records((15, 0, 0, 0))
     driver.apply([stamped(guest, driver, bench, rings)])
@@ -66,7 +66,7 @@ def test_what_finds_no_room_is_counted(guest: Guest, driver: Driver, bench: Benc
     assert again == 10, "the ring goes on once there is room"
 
 
-def test_a_ring_goes_round_many_times(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_ring_wraps_around_many_times(guest: Guest, driver: Driver, bench: Bench) -> None:
     rings = driver.records((16, 0, 0, 0))
     driver.apply([stamped(guest, driver, bench, rings)])
     found = 0
@@ -77,7 +77,7 @@ def test_a_ring_goes_round_many_times(guest: Guest, driver: Driver, bench: Bench
     assert driver.status().lost[0] == 0
 
 
-def test_reading_while_it_is_written(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_records_are_whole_or_lost_when_read_while_written(guest: Guest, driver: Driver, bench: Bench) -> None:
     """The link has two clients: the calls run in the machine while the test reads."""
     rings = driver.records((17, 0, 0, 0))
     driver.apply([stamped(guest, driver, bench, rings)])
@@ -124,7 +124,7 @@ def test_an_instrument_in_c_sees_the_registers(guest: Guest, driver: Driver, ben
     assert len(stacks) == 1, "of one task; the depth in it differs, the kernel sees to that at every system call"
 
 
-def test_an_instrument_is_not_entered_again(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_an_instrument_is_not_reentered(guest: Guest, driver: Driver, bench: Bench) -> None:
     """The instrument calls a function which has the same instrument: the inner hits are counted as missed."""
     function, inner = guest.function("__x64_sys_getppid"), guest.function("__x64_sys_getpgrp")
     block = driver.counters(2)[0]
@@ -142,13 +142,13 @@ def test_an_instrument_is_not_entered_again(guest: Guest, driver: Driver, bench:
     assert {unit.kind for unit in units} == {DriverUnitKind.SINGLE}
 
 
-def test_a_filter_needs_rings(driver: Driver) -> None:
+def test_a_process_filter_without_rings_is_refused(driver: Driver) -> None:
     with pytest.raises(TargetError) as caught:
         driver.filter(add=[1])
     assert caught.value.slug == "driver-refused"
 
 
-def test_a_set_of_processes(driver: Driver) -> None:
+def test_a_filter_keeps_records_of_a_set_of_processes(driver: Driver) -> None:
     """The driver tells how many processes are in the set; an impossible number changes nothing."""
     driver.records((15, 0, 0, 0))
     assert driver.filter(only=True, add=[1, 2, 3, (1 << 22) - 1]) == 4
@@ -161,7 +161,7 @@ def test_a_set_of_processes(driver: Driver) -> None:
     assert driver.filter(add=[9], clear=True) == 1
 
 
-def test_what_c_instruments_log_is_filtered(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_records_of_c_instruments_are_filtered(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Only the records of other processes are left out: the instruments run all the same."""
     rings = driver.records((0, 17, 0, 0))
     function, block = guest.function("__x64_sys_getppid"), driver.counters(1)[0]

@@ -54,21 +54,21 @@ def table(guest: Guest, start: str, stop: str, row: int) -> Iterator[tuple[int, 
         yield place + struct.unpack_from("<i", raw, offset)[0], raw[offset : offset + row]
 
 
-def test_a_good_one_is_taken(driver: Driver, unit: DriverUnit) -> None:
+def test_a_valid_unit_is_accepted(driver: Driver, unit: DriverUnit) -> None:
     assert verdict(driver, unit) == Verdict.OK
 
 
-def test_stale_bytes(driver: Driver, unit: DriverUnit) -> None:
+def test_a_unit_with_stale_bytes_is_refused(driver: Driver, unit: DriverUnit) -> None:
     wrong = bytes([unit.old[0], unit.old[1] ^ 0x38]) + unit.old[2:]
     assert verdict(driver, replace(unit, old=wrong)) == Verdict.STALE
 
 
 @pytest.mark.parametrize("name", ["do_syscall_64", "asm_exc_page_fault", "poke_int3_handler", "kprobe_int3_handler"])
-def test_the_kprobe_blacklist(guest: Guest, driver: Driver, bench: Bench, name: str) -> None:
+def test_a_place_in_the_kprobe_blacklist_is_refused(guest: Guest, driver: Driver, bench: Bench, name: str) -> None:
     assert verdict(driver, at(guest, bench, guest.symbols[name])) == Verdict.BLACKLIST
 
 
-def test_every_line_of_the_kprobe_blacklist(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_every_range_of_the_kprobe_blacklist_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     guest.mount("debugfs", "/sys/kernel/debug")
     lines = guest.link.read_file("/sys/kernel/debug/kprobes/blacklist").decode().splitlines()
     ranges = [tuple(int(part, 16) for part in line.split()[0].split("-")) for line in lines]
@@ -82,20 +82,20 @@ def test_every_line_of_the_kprobe_blacklist(guest: Guest, driver: Driver, bench:
 
 
 @pytest.mark.parametrize("name", ["__rcu_read_lock", "__rcu_read_unlock", "hw_breakpoint_exceptions_notify"])
-def test_no_trap_in_what_traps_need(guest: Guest, driver: Driver, bench: Bench, name: str) -> None:
+def test_a_trap_in_code_that_traps_run_is_refused(guest: Guest, driver: Driver, bench: Bench, name: str) -> None:
     """The kernel calls its notifiers of a trap, one before the driver's, under RCU: these functions would trap again
     on that way."""
     function = guest.function(name)
     assert verdict(driver, at(guest, bench, function.instructions[1].ip)) == Verdict.BLACKLIST
 
 
-def test_a_static_key(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_static_key_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     places = [code for code, _ in table(guest, "__start___jump_table", "__stop___jump_table", 16)]
     place = next(each for each in places if guest.text(each, 5) == bytes.fromhex("0f1f440000"))
     assert verdict(driver, at(guest, bench, place, 5)) == Verdict.STATIC_KEY
 
 
-def test_a_static_call(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_static_call_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     start, stop = "__start_static_call_sites", "__stop_static_call_sites"
     etext = guest.symbols["_etext"]
     places = [code for code, _ in table(guest, start, stop, 8) if guest.symbols["_stext"] <= code < etext]
@@ -103,7 +103,7 @@ def test_a_static_call(guest: Guest, driver: Driver, bench: Bench) -> None:
     assert verdict(driver, at(guest, bench, place, 5)) == Verdict.STATIC_CALL
 
 
-def test_an_exception_table_entry(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_an_instruction_in_the_exception_table_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     rows = table(guest, "__start___ex_table", "__stop___ex_table", 12)
     units = [replace(at(guest, bench, code), number=i + 1) for i, (code, _) in enumerate(list(rows)[100:140])]
     verdicts = [each.verdict for each in driver.apply(units)]
@@ -111,57 +111,57 @@ def test_an_exception_table_entry(guest: Guest, driver: Driver, bench: Bench) ->
     assert Verdict.OK not in verdicts
 
 
-def test_a_warning(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_an_instruction_of_a_warning_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     places = (code for code, _ in table(guest, "__start___bug_table", "__stop___bug_table", 12))
     place = next(each for each in places if guest.symbols["_stext"] <= each < guest.symbols["_etext"])
     assert guest.text(place, 2) == b"\x0f\x0b"
     assert verdict(driver, at(guest, bench, place)) == Verdict.BUG
 
 
-def test_an_fentry_nop(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_splice_over_an_fentry_nop_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     assert verdict(driver, at(guest, bench, guest.symbols["vfs_read"], 5)) == Verdict.FTRACE
 
 
-def test_no_fentry_nop(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_an_fentry_unit_without_the_nop_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     unit = DriverUnit(1, DriverUnitKind.FENTRY, guest.symbols["__x64_sys_getppid"] + 5, bench.put(b"\xc3"))
     assert verdict(driver, unit) == Verdict.NO_FENTRY
 
 
-def test_init_text(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
+def test_a_unit_in_init_text_is_refused(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
     moved = replace(unit, kind=DriverUnitKind.TRAP, address=guest.symbols["_sinittext"] + 64, old=b"\x90", new=b"\xcc")
     assert verdict(driver, moved) == Verdict.INIT
 
 
 @pytest.mark.parametrize("address", [0x1000, 0xFFFF888000100000, 0xFFFFFFFFFFFFF000, 0x7FFFFFFFF000])
-def test_not_text(driver: Driver, unit: DriverUnit, address: int) -> None:
+def test_a_unit_outside_of_text_is_refused(driver: Driver, unit: DriverUnit, address: int) -> None:
     moved = replace(unit, kind=DriverUnitKind.TRAP, address=address, old=b"\x90", new=b"\xcc")
     assert verdict(driver, moved) == Verdict.OUTSIDE
 
 
-def test_data_of_the_kernel(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+def test_a_unit_in_kernel_data_is_refused(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     moved = replace(unit, kind=DriverUnitKind.TRAP, address=guest.symbols["init_task"], old=b"\x90", new=b"\xcc")
     assert verdict(driver, moved) == Verdict.OUTSIDE
 
 
-def test_the_driver_itself(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_unit_in_the_driver_itself_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     assert verdict(driver, at(guest, bench, driver.symbols["ilk_reserve"])) == Verdict.MODULE
 
 
-def test_two_at_one_place(driver: Driver, unit: DriverUnit) -> None:
+def test_two_units_at_one_place_are_refused(driver: Driver, unit: DriverUnit) -> None:
     first, second = driver.apply([unit, replace(unit, number=99)])
     assert first.verdict == Verdict.OK
     assert (second.verdict, second.detail) == (Verdict.OVERLAP, unit.address)
     driver.undo_all()
 
 
-def test_one_number_twice(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
+def test_two_units_of_one_number_are_refused(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
     function = guest.function("__x64_sys_getpgrp")
     other = replace(bench.before(function, function.window(5, several=False), b""), number=unit.number)
     assert [each.verdict for each in driver.apply([unit, other])] == [Verdict.OK, Verdict.DUPLICATE]
     driver.undo_all()
 
 
-def test_overlap_in_part(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+def test_partly_overlapping_units_are_refused(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     first = Function(unit.address, unit.old).decoded().len
     inner = replace(unit, number=98, kind=DriverUnitKind.TRAP, address=unit.address + first, old=unit.old[first:])
     inner = replace(inner, old=inner.old[: Function(inner.address, inner.old).decoded().len])
@@ -197,18 +197,18 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_units_that_cannot_be(driver: Driver, unit: DriverUnit, name: str) -> None:
+def test_malformed_units_are_refused(driver: Driver, unit: DriverUnit, name: str) -> None:
     change, expected = BAD[name]
     assert verdict(driver, change(unit)) == expected
 
 
-def test_a_patch_in_no_arena(driver: Driver, unit: DriverUnit, guest: Guest) -> None:
+def test_a_patch_outside_of_an_arena_is_refused(driver: Driver, unit: DriverUnit, guest: Guest) -> None:
     elsewhere = guest.symbols["vfs_read"]
     wrong = replace(unit, patch=elsewhere, new=jump(unit.address, elsewhere).ljust(len(unit.new), b"\x90"))
     assert verdict(driver, wrong) == Verdict.BAD_PATCH
 
 
-def test_a_call_within_a_window(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_window_with_a_call_inside_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     """A frame below may return into the middle of the window."""
     function = guest.function("__x64_sys_getppid")
     index = next(i for i, each in enumerate(function.instructions) if i > 1 and each.is_call_near)
@@ -229,7 +229,7 @@ def jumped_into(function: Function) -> list[Instruction]:
     return []
 
 
-def test_a_jump_into_a_window(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_a_window_that_a_jump_leads_into_is_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     names = ("vfs_read", "vfs_write", "do_exit", "wake_up_process", "dput", "path_lookupat", "schedule", "kfree")
     functions = [Function.read(guest.text, guest.symbols[name], 512) for name in names]
     found = [(function, run) for function in functions if (run := jumped_into(function))]
@@ -239,16 +239,16 @@ def test_a_jump_into_a_window(guest: Guest, driver: Driver, bench: Bench) -> Non
         assert (outcome.verdict, outcome.detail) == (Verdict.LEADER, run[1].ip)
 
 
-def test_a_pad_over_live_code(driver: Driver, unit: DriverUnit) -> None:
+def test_a_pad_over_live_code_is_refused(driver: Driver, unit: DriverUnit) -> None:
     pad = replace(unit, kind=DriverUnitKind.PAD)
     assert verdict(driver, pad) == Verdict.BAD_PAD
 
 
-def test_undoing_what_is_not_there(driver: Driver) -> None:
+def test_undoing_unknown_units_is_refused(driver: Driver) -> None:
     assert [each.verdict for each in driver.undo([5, 6])] == [Verdict.UNKNOWN] * 2
 
 
-def test_a_pad_stays_as_long_as_it_is_used(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
+def test_a_pad_in_use_cannot_be_undone(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
     address, old = guest.function("__x64_sys_getppid").ret
     patch, copy = bench.moved(b"", old[:1], address + 1)
     pad = DriverUnit(50, DriverUnitKind.PAD, unit.address + 5, patch, unit.new[5:10], jump(unit.address + 5, patch))
@@ -259,7 +259,7 @@ def test_a_pad_stays_as_long_as_it_is_used(guest: Guest, driver: Driver, bench: 
     assert [each.verdict for each in driver.undo([unit.number, 51, 50])] == [Verdict.OK] * 3
 
 
-def test_another_protocol_has_a_name(guest: Guest, driver: Driver) -> None:
+def test_a_driver_of_another_protocol_raises_a_named_error(guest: Guest, driver: Driver) -> None:
     class Other:
         open_driver, drain, lend = guest.link.open_driver, guest.link.drain, guest.link.lend
 
@@ -285,11 +285,11 @@ def test_another_protocol_has_a_name(guest: Guest, driver: Driver) -> None:
         (lambda d: d.fill(d.arena(4096) + 4090, bytes(16)), "driver-refused"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_had(driver: Driver, ask: Callable[[Driver], object], slug: str) -> None:
+def test_impossible_requests_raise_named_errors(driver: Driver, ask: Callable[[Driver], object], slug: str) -> None:
     with pytest.raises(TargetError) as caught:
         ask(driver)
     assert caught.value.slug == slug
 
 
-def test_nothing_was_written(guest: Guest) -> None:
+def test_refused_units_have_written_nothing(guest: Guest) -> None:
     assert [hex(each) for each in guest.changed()] == []

@@ -78,7 +78,9 @@ def at_entries(entries: list[int], code: Code) -> Iterator[DriverUnit]:
 
 
 @pytest.mark.parametrize("way", ["behind", "fentry"])
-def test_every_function(guest: Guest, driver: Driver, entries: list[int], way: str) -> None:
+def test_every_function_of_the_kernel_counts_at_once(
+    guest: Guest, driver: Driver, entries: list[int], way: str
+) -> None:
     assert len(entries) > 30000
     code = Code(driver.arena(16 << 20), driver.counters(len(entries)))
     units = list(behind_entries(guest, entries, code) if way == "behind" else at_entries(entries, code))

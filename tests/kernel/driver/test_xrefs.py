@@ -75,7 +75,9 @@ def returns_of(code: Code, in_module: bool) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("in_module", [False, True], ids=["core", "module"])
-def test_cold_parts_go_back(driver: Driver, bench: Bench, code: Code, in_module: bool) -> None:
+def test_returns_of_cold_parts_into_windows_are_found(
+    driver: Driver, bench: Bench, code: Code, in_module: bool
+) -> None:
     """Cold parts jump back into the middle of their functions; no other jump leads there."""
     found = 0
     for target in returns_of(code, in_module):
@@ -88,7 +90,7 @@ def test_cold_parts_go_back(driver: Driver, bench: Bench, code: Code, in_module:
     assert found >= (1 if in_module else ENOUGH)
 
 
-def test_fixups_of_exceptions(guest: Guest, driver: Driver, bench: Bench, code: Code) -> None:
+def test_fixups_of_exceptions_into_windows_are_found(guest: Guest, driver: Driver, bench: Bench, code: Code) -> None:
     begin, end = (guest.symbols[f"__{side}___ex_table"] for side in ("start", "stop"))
     raw, found = guest.text(begin, end - begin), 0
     for offset in range(0, len(raw), 12):
@@ -103,7 +105,7 @@ def test_fixups_of_exceptions(guest: Guest, driver: Driver, bench: Bench, code: 
     assert found == ENOUGH
 
 
-def test_a_jump_that_a_unit_has_displaced_still_leads_there(
+def test_a_jump_that_a_unit_has_displaced_is_still_found(
     guest: Guest, driver: Driver, bench: Bench, code: Code
 ) -> None:
     """The module is read again, when the jump itself is already in a patch."""
@@ -127,7 +129,7 @@ def test_a_jump_that_a_unit_has_displaced_still_leads_there(
     raise AssertionError("no such jump")
 
 
-def test_places_that_another_client_has(guest: Guest, driver: Driver, bench: Bench) -> None:
+def test_places_that_another_client_has_are_refused(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Our own plan is refused because of the other client; once that is gone, the plan can be carried out."""
     function = guest.function("__x64_sys_getppid")
     run = function.window(10, several=True)

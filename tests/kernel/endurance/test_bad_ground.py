@@ -44,7 +44,7 @@ def unloaded(guest: Guest) -> Iterator[Guest]:
     guest.load()
 
 
-def test_a_kernel_that_was_locked_down_when_it_started(tmp_path: Path) -> None:
+def test_a_kernel_locked_down_at_boot_refuses_the_driver(tmp_path: Path) -> None:
     with boot(Machine(arguments=f"{STRICT} lockdown=integrity")) as vm:
         guest = Guest(vm, tmp_path)
         guest.mount("securityfs", "/sys/kernel/security")
@@ -53,7 +53,7 @@ def test_a_kernel_that_was_locked_down_when_it_started(tmp_path: Path) -> None:
         assert "unsigned module loading is restricted" in guest.run("dmesg")
 
 
-def test_a_kernel_that_is_locked_down_later(tmp_path: Path) -> None:
+def test_a_kernel_locked_down_later_refuses_new_clients(tmp_path: Path) -> None:
     """The loaded driver accepts no clients any more, and no other driver can be loaded."""
     with boot(Machine(arguments=STRICT)) as vm:
         guest = Guest(vm, tmp_path)
@@ -70,7 +70,7 @@ def test_a_kernel_that_is_locked_down_later(tmp_path: Path) -> None:
         assert guest.complaints() == ""
 
 
-def test_a_driver_for_another_kernel(unloaded: Guest, tmp_path: Path) -> None:
+def test_a_driver_built_for_another_kernel_is_refused(unloaded: Guest, tmp_path: Path) -> None:
     """In the other kernel, structures that modules rely on have another layout: the kernel notices by the checksum
     before each name."""
     content = bytearray(unloaded.module.read_bytes())
@@ -84,7 +84,7 @@ def test_a_driver_for_another_kernel(unloaded: Guest, tmp_path: Path) -> None:
 
 
 @pytest.mark.stress  # it compiles the driver
-def test_a_driver_of_another_version(unloaded: Guest, tmp_path: Path) -> None:
+def test_a_driver_of_another_version_is_refused(unloaded: Guest, tmp_path: Path) -> None:
     for part in ("abi", "ilk"):
         shutil.copytree(NATIVE / part, tmp_path / part)
     header = tmp_path / "abi" / "ilk_abi.h"
@@ -101,7 +101,7 @@ def test_a_driver_of_another_version(unloaded: Guest, tmp_path: Path) -> None:
         unloaded.unload()
 
 
-def test_no_headers_for_an_instrument(
+def test_a_c_instrument_without_kernel_headers_is_an_error(
     guest: Guest, kernel: KernelTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session goes on without the instrument."""
@@ -117,7 +117,7 @@ def test_no_headers_for_an_instrument(
     assert session.restored is True
 
 
-def test_points_in_a_module_that_has_gone(guest: Guest) -> None:
+def test_points_in_an_unloaded_module_are_refused(guest: Guest) -> None:
     """Other code may lie there by now: the plan was made for bytes that are gone."""
     guest.run("modprobe", "dummy")
     kernel = KernelTarget(guest.link)

@@ -59,13 +59,17 @@ class Report:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_everything_at_once(guest: Guest, kernel: KernelTarget, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_instruments_at_once_under_load(
+    guest: Guest, kernel: KernelTarget, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with capsys.disabled():
         put_in_and_out(guest, kernel, name, *CASES[name])
 
 
 @TURNS
-def test_the_whole_kernel_at_once(guest: Guest, kernel: KernelTarget, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_kernel_is_instrumented_at_once(
+    guest: Guest, kernel: KernelTarget, capsys: pytest.CaptureFixture[str]
+) -> None:
     """This takes half an hour, in which QEMU's processors would starve each other if they ran at once."""
     with capsys.disabled():
         put_in_and_out(guest, kernel, "all blocks of the kernel", *WHOLE)

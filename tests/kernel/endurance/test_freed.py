@@ -54,7 +54,7 @@ def test_a_patch_stays_while_a_task_is_in_it(guest: Guest) -> None:
         assert linger(guest) >= int(TASKS)
 
 
-def test_without_that_wait_the_kernel_crashes(tmp_path: Path) -> None:
+def test_without_waiting_for_tasks_in_patches_the_kernel_crashes(tmp_path: Path) -> None:
     with pytest.raises(TargetError) as caught, boot(Machine(cpus=2, arguments=STRICT)) as vm:
         guest = Guest(vm, tmp_path)
         guest.load("omit=2")

@@ -24,13 +24,13 @@ SCRIPT = f"""
         echo 0 > events/gilkload/enable; echo > kprobe_events"""
 
 
-def test_kprobes_come_and_go_too(guest: Guest, kernel: KernelTarget) -> None:
+def test_kprobes_and_points_come_and_go_at_the_same_functions(guest: Guest, kernel: KernelTarget) -> None:
     with stressed(guest, ["pipe", "futex"]), others(guest, {"kprobes": SCRIPT}):
         assert come_and_go(guest, kernel, 4) > 0
 
 
 @pytest.mark.timeout(7200)
-def test_all_of_them_at_once_for_long(guest: Guest, kernel: KernelTarget) -> None:
+def test_kprobes_and_others_come_and_go_beside_points_for_long(guest: Guest, kernel: KernelTarget) -> None:
     with stressed(guest), others(guest, OTHERS | {"kprobes": SCRIPT}):
         assert come_and_go(guest, kernel, 20) > 0
 
@@ -84,10 +84,10 @@ def kprobes_within(guest: Guest, turns: int) -> set[Verdict]:
 DUE = {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY, Verdict.OVERLAP, Verdict.UNREAD}
 
 
-def test_kprobes_within_the_same_function(guest: Guest) -> None:
+def test_kprobes_come_and_go_within_instrumented_functions(guest: Guest) -> None:
     assert kprobes_within(guest, 4) <= DUE
 
 
 @pytest.mark.timeout(3600)
-def test_kprobes_within_the_same_function_for_long(guest: Guest) -> None:
+def test_kprobes_come_and_go_within_instrumented_functions_for_long(guest: Guest) -> None:
     assert {Verdict.OK, Verdict.KPROBE} <= kprobes_within(guest, 100) <= DUE

@@ -64,7 +64,7 @@ def reads(guest: Guest, times: int) -> set[str]:
     return {"patched" if line == PATCHED else "original" for line in found.splitlines()}
 
 
-def test_a_live_patch_over_points(guest: Guest, kernel: KernelTarget, module: Path, watch: Watch) -> None:
+def test_a_live_patch_is_applied_over_points(guest: Guest, kernel: KernelTarget, module: Path, watch: Watch) -> None:
     with KernelSession(kernel, points=1 << 10) as session:
         (entry,) = session.insert(f"kernel:{FUNCTION}:entry", "count")
         inside = session.insert(f"kernel:{FUNCTION}:blocks", "count")
@@ -82,7 +82,7 @@ def test_a_live_patch_over_points(guest: Guest, kernel: KernelTarget, module: Pa
     assert watch.taint() == TAINT | LIVEPATCH
 
 
-def test_points_under_a_live_patch(guest: Guest, kernel: KernelTarget, module: Path) -> None:
+def test_points_are_inserted_under_a_live_patch(guest: Guest, kernel: KernelTarget, module: Path) -> None:
     with patched(guest, module):
         with KernelSession(kernel, points=1 << 10) as session:
             session.insert(f"kernel:{FUNCTION}:blocks", "count")
@@ -96,7 +96,7 @@ def test_points_under_a_live_patch(guest: Guest, kernel: KernelTarget, module: P
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_live_patches_and_points_for_long(guest: Guest, kernel: KernelTarget, module: Path) -> None:
+def test_live_patches_and_points_come_and_go_for_long(guest: Guest, kernel: KernelTarget, module: Path) -> None:
     """Each comes and goes independently, while the function is called all the time."""
     turn = f"""
         insmod {module}

@@ -30,14 +30,14 @@ def session_in_module(guest: Guest, where: str) -> int:
     return sum(probe.tactic is not None for probe in probes)
 
 
-def test_a_module_goes_with_points_in_it(guest: Guest) -> None:
+def test_a_module_with_points_is_unloaded_under_load(guest: Guest) -> None:
     with stressed(guest, ["pipe", "fork"]):
         assert session_in_module(guest, "blocks") > 5
 
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_modules_go_with_points_in_them_for_long(guest: Guest) -> None:
+def test_modules_with_points_are_unloaded_under_load_for_long(guest: Guest) -> None:
     """Other modules come and go at the same time, so that addresses are used again."""
     others = "for each in ifb veth bonding; do modprobe $each; done; rmmod ifb veth bonding"
     with stressed(guest), repeated(guest, "modules", others):

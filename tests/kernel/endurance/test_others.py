@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_others_come_and_go_too(guest: Guest, kernel: KernelTarget, name: str) -> None:
+def test_other_code_patchers_come_and_go_beside_points(guest: Guest, kernel: KernelTarget, name: str) -> None:
     with stressed(guest, ["pipe", "futex"]), others(guest, {name: OTHERS[name]}):
         assert come_and_go(guest, kernel, 1) > 0
 
 
 @TURNS
 @pytest.mark.timeout(7200)
-def test_all_of_them_at_once_for_long(guest: Guest, kernel: KernelTarget) -> None:
+def test_all_other_code_patchers_come_and_go_beside_points_for_long(guest: Guest, kernel: KernelTarget) -> None:
     """Each change waits for all processors several times, and one of them belongs to the test's load: it takes ten
     seconds."""
     with stressed(guest, ["pipe", "futex"]), others(guest, OTHERS):

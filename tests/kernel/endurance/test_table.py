@@ -70,11 +70,11 @@ def looked_up_all_the_time(guest: Guest, turns: int) -> None:
         guest.run("sh", "-c", f"echo > {TRACING}/set_ftrace_filter; echo > {TRACING}/trace")
 
 
-def test_the_table_changes_while_it_is_looked_up(guest: Guest) -> None:
+def test_ftraces_table_changes_while_it_is_looked_up(guest: Guest) -> None:
     looked_up_all_the_time(guest, 3)
 
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-def test_the_table_changes_while_it_is_looked_up_for_long(guest: Guest) -> None:
+def test_ftraces_table_changes_while_it_is_looked_up_for_long(guest: Guest) -> None:
     looked_up_all_the_time(guest, 100)

@@ -85,7 +85,7 @@ def module(vm: VM, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Module]
     made.run("rmmod", NAME)
 
 
-def test_what_clauses_leave_is_what_a_consumer_reads(module: Module) -> None:
+def test_the_consumer_reads_what_clauses_wrote(module: Module) -> None:
     """This runs on all processors at once: records, aggregations, variables, speculations."""
     count = 1000
     module.initialise()
@@ -114,7 +114,7 @@ def test_what_clauses_leave_is_what_a_consumer_reads(module: Module) -> None:
     assert not any(memory.scratch_owners)
 
 
-def test_what_finds_no_room_is_counted(module: Module) -> None:
+def test_records_without_room_are_counted(module: Module) -> None:
     count = 20_000
     module.initialise()
     module.test(f"clauses {count}")
@@ -133,13 +133,13 @@ LOADS = {
 }
 
 
-def test_no_address_does_harm(module: Module) -> None:
+def test_no_address_that_a_clause_reads_does_harm(module: Module) -> None:
     said = dict(module.test("loads"))
     assert said.pop("unchecked") == "1", "the device could have been read"
     assert {name: int(got) for name, got in said.items()} == LOADS
 
 
-def test_the_memory_of_the_process(module: Module) -> None:
+def test_clauses_read_the_memory_of_the_process(module: Module) -> None:
     """It is read and written in the context of the process's task, but never in an interrupt."""
     assert [" ".join(words) for words in module.test("process")] == [
         *("peek 0", "poke 0", "seen 1", "back 0", "unmapped -1 -1", "interrupt -1 -1", "unchecked 1", "ran 1"),
@@ -147,7 +147,7 @@ def test_the_memory_of_the_process(module: Module) -> None:
     ]
 
 
-def test_the_clock_goes_on_and_never_back(module: Module) -> None:
+def test_the_clock_never_goes_back(module: Module) -> None:
     assert sorted(module.test("clock")) == [["clock", str(cpu), "0", "1", "1"] for cpu in range(CPUS)]
 
 

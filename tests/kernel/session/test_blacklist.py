@@ -24,7 +24,7 @@ def trap(guest: Guest, bench: Bench, address: int) -> DriverUnit:
     return DriverUnit(next(bench.numbers), DriverUnitKind.TRAP, address, patch, old, b"\xcc" + old[1:], copy)
 
 
-def test_parts_of_blacklisted_functions(kernel: KernelTarget, guest: Guest) -> None:
+def test_parts_of_blacklisted_functions_are_refused(kernel: KernelTarget, guest: Guest) -> None:
     image, chooser = kernel.kernel.image, random.Random(1)
     text = kernel.kernel.snapshot.parts[0].text
     why: dict[int, set[str]] = {}

@@ -90,7 +90,9 @@ def wait_for_none(guest: Guest) -> None:
     raise AssertionError("units are left")
 
 
-def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+def test_programs_share_probes_and_their_clients_are_killed_in_turn(
+    kernel: KernelTarget, guest: Guest, calls: Path
+) -> None:
     """The client that made the splices is killed: they stay for the other client, and go with that."""
     before = text_of(kernel, FUNCTIONS)
     with second(guest) as first:
@@ -110,7 +112,7 @@ def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget,
     assert text_of(kernel, FUNCTIONS) == before and not guest.complaints()
 
 
-def test_a_program_whose_client_says_nothing_is_aborted(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+def test_a_program_whose_client_is_silent_is_aborted(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """Its counts until then are reported, and that it was aborted; its probes are taken out as usual."""
     before = text_of(kernel, FUNCTIONS)
     text = PROGRAM + "BEGIN { printf(\"begun\\n\"); }"

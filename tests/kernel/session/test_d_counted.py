@@ -134,7 +134,7 @@ def test_pages_are_those_that_vmstat_counts(guest: Guest, disk: str) -> None:
     assert not done.errors
 
 
-def test_priorities_and_signals_that_are_taken(kernel: KernelTarget) -> None:
+def test_changed_priorities_and_handled_signals_are_counted(kernel: KernelTarget) -> None:
     script = (
         "import os, signal\n"
         "os.nice(3)\n"
@@ -159,7 +159,7 @@ def test_priorities_and_signals_that_are_taken(kernel: KernelTarget) -> None:
     assert not done.errors
 
 
-def test_paths_are_looked_up_and_modules_come_and_go(guest: Guest) -> None:
+def test_path_lookups_and_module_loads_are_counted(guest: Guest) -> None:
     kernel = KernelTarget(guest.link)
     text = """
         sysinfo:::namei /pid == $target/ { @names = sum(arg0); }

@@ -36,7 +36,7 @@ def wait_for_state(guest: Guest, process: Turning, wanted: str) -> None:
     ids=["kernel", "process"],
 )
 @pytest.mark.parametrize("meanwhile", [True, False], ids=["meanwhile", "afterwards"])
-def test_a_process_is_stopped_where_it_comes_by(
+def test_stop_stops_the_process_at_the_probe(
     kernel: KernelTarget, guest: Guest, users: Path, where: str, meanwhile: bool
 ) -> None:
     """The process stops at its third turn, and goes on when it is continued. A process still stopped at the
@@ -69,7 +69,7 @@ def test_a_process_is_stopped_where_it_comes_by(
     assert not guest.complaints()
 
 
-def test_a_signal_ends_the_process_that_it_is_for(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_raise_ends_only_the_process_at_the_probe(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     with turning(guest, users, 2) as (process, other):
 
         def work() -> None:
@@ -86,7 +86,7 @@ def test_a_signal_ends_the_process_that_it_is_for(kernel: KernelTarget, guest: G
     assert not guest.complaints()
 
 
-def test_what_may_not_be_sent_one_is_not(kernel: KernelTarget, guest: Guest) -> None:
+def test_signals_that_may_not_be_sent_are_not_sent(kernel: KernelTarget, guest: Guest) -> None:
     """No signal is sent to the program's own client, from interrupts, or with an invalid number."""
     text = """
         int errors, tried;
@@ -101,7 +101,7 @@ def test_what_may_not_be_sent_one_is_not(kernel: KernelTarget, guest: Guest) -> 
     assert not guest.complaints()
 
 
-def test_code_that_was_not_loaded_as_destructive_is_refused(kernel: KernelTarget, guest: Guest) -> None:
+def test_destructive_code_in_a_program_not_marked_so_is_refused(kernel: KernelTarget, guest: Guest) -> None:
     """The driver refuses it, whatever the client says."""
     consumer, _ = program(kernel, "syscall::getpgid:entry { raise(9); }")
     with pytest.raises(TargetError, match="clause 1: bad deed"):

@@ -18,7 +18,7 @@ WORK = f"""mkdir {PLACE}; cd {PLACE}; mkdir -m 700 below; dd if=/dev/zero of=wri
     sync below/moved; ls below > /dev/null; rm linked points below/moved; rmdir below; cd /; rmdir {PLACE}"""
 
 
-def test_what_is_asked_of_a_file_system_is_seen(kernel: KernelTarget, guest: Guest) -> None:
+def test_fsinfo_fires_for_each_operation_on_a_file_system(kernel: KernelTarget, guest: Guest) -> None:
     """There are seven writes of 100 bytes, reads of 50 until the end, and each operation on names as often as the
     script does it."""
     shell(guest, "mountpoint -q /dev/shm || { mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; }")
@@ -54,7 +54,7 @@ def test_what_is_asked_of_a_file_system_is_seen(kernel: KernelTarget, guest: Gue
     assert int(counts[PLACE]) >= 2 and not guest.complaints()
 
 
-def test_what_there_is_not_is_refused_with_the_reason(kernel: KernelTarget) -> None:
+def test_unavailable_probes_of_fsinfo_are_refused_with_the_reason(kernel: KernelTarget) -> None:
     for name, why in (("create", "function of its own"), ("vnevent", "no one place")):
         with pytest.raises(NoSuchProbe, match=why):
             program(kernel, f"fsinfo:::{name} {{ }}")

@@ -57,7 +57,7 @@ def waits(said: str) -> Counter[tuple[str, str, str]]:
     return found
 
 
-def test_waits_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) -> None:
+def test_lock_waits_are_those_that_ftrace_sees(kernel: KernelTarget, guest: Guest) -> None:
     """The children of a shell wait; the test repeats that until both kinds of waits have been seen."""
     shell(guest, "mountpoint -q /dev/shm || { mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; }")
     kinds: set[str] = set()

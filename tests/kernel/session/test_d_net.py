@@ -84,7 +84,7 @@ def work(script: str, version: int) -> list[str]:
 
 
 @VERSIONS
-def test_segments_are_those_that_the_kernel_counts(kernel: KernelTarget, guest: Guest, version: int) -> None:
+def test_tcp_segments_are_those_that_the_kernel_counts(kernel: KernelTarget, guest: Guest, version: int) -> None:
     text = """
         tcp:::send { @sent["sent", args[2]->ip_ver] = count(); }
         tcp:::receive { @got["got", args[2]->ip_ver] = count(); }
@@ -105,7 +105,7 @@ def test_segments_are_those_that_the_kernel_counts(kernel: KernelTarget, guest: 
 
 
 @VERSIONS
-def test_connections_go_through_their_states(kernel: KernelTarget, version: int) -> None:
+def test_tcp_connections_go_through_their_states(kernel: KernelTarget, version: int) -> None:
     """The expected states are those of the end that closes first."""
     text = f"""
         tcp:::state-change /args[3]->tcps_rport == {PORT}/
@@ -124,7 +124,7 @@ def test_connections_go_through_their_states(kernel: KernelTarget, version: int)
 
 
 @VERSIONS
-def test_what_is_refused_is_told(kernel: KernelTarget, version: int) -> None:
+def test_refused_connections_are_reported(kernel: KernelTarget, version: int) -> None:
     text = """
         tcp:::connect-refused { printf("%s %d %d\\n", probename, args[3]->tcps_rport, args[4]->tcp_sport); }
         tcp:::accept-refused { printf("%s %d %d\\n", probename, args[4]->tcp_dport, args[4]->tcp_flags == TH_SYN ||
@@ -137,7 +137,7 @@ def test_what_is_refused_is_told(kernel: KernelTarget, version: int) -> None:
 
 
 @VERSIONS
-def test_datagrams_are_those_that_the_kernel_counts(kernel: KernelTarget, guest: Guest, version: int) -> None:
+def test_udp_datagrams_are_those_that_the_kernel_counts(kernel: KernelTarget, guest: Guest, version: int) -> None:
     text = f"""
         udp:::send {{ @["sent", args[2]->ip_ver, args[4]->udp_dport] = count();
             @bytes = sum(args[4]->udp_length - 8); }}

@@ -68,7 +68,7 @@ def told(kernel: KernelTarget, guest: Guest, exchange: Path) -> Told:
     )
 
 
-def test_paths_are_those_that_proc_and_strace_tell(told: Told) -> None:
+def test_paths_are_those_that_proc_and_strace_show(told: Told) -> None:
     seen = [row for row in told.names if row[1] != "<none>"]
     assert len(seen) == len(told.proc) >= 23
     cut = 0
@@ -91,11 +91,11 @@ def test_paths_are_those_that_proc_and_strace_tell(told: Told) -> None:
     assert len(plain) >= 5 and plain <= by_strace
 
 
-def test_what_is_no_descriptor_has_no_path(told: Told) -> None:
+def test_numbers_that_are_no_descriptors_have_no_path(told: Told) -> None:
     assert [row for row in told.names if row[1] == "<none>"] == [[n, *["<none>"] * 3] for n in ("-1", "1000")]
 
 
-def test_the_rest_is_what_proc_tells(told: Told) -> None:
+def test_other_facts_of_descriptors_are_those_in_proc(told: Told) -> None:
     rows = [row for row, (_, path, *_) in zip(told.facts, told.names, strict=True) if path != "<none>"]
     known = 0
     outside = len(told.proc) - 4  # the last four have another root
@@ -125,7 +125,7 @@ def test_a_path_that_changes_has_names_that_were_there(told: Told) -> None:
     assert all(re.fullmatch(f"{told.directory}/[on]*/racing", path) for path, _ in told.races)
 
 
-def test_arguments_are_those_that_proc_tells(kernel: KernelTarget) -> None:
+def test_arguments_of_processes_are_those_in_proc(kernel: KernelTarget) -> None:
     """pr_psargs has the arguments of the running process, but is empty for a process that other probes pass as an
     argument."""
     text = """

@@ -107,7 +107,7 @@ def test_every_entry_has_its_return(kernel: KernelTarget, calls: Path) -> None:
     assert not done.errors
 
 
-def test_bytes_read_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None:
+def test_bytes_read_are_those_that_the_program_asked_for(kernel: KernelTarget, guest: Guest) -> None:
     """vfs_read() returned the bytes that dd asked for, in as many calls."""
     text = """
         fbt::vfs_read:return /pid == $target && (long)arg1 > 0/ { @ = sum((long)arg1); }
@@ -120,7 +120,7 @@ def test_bytes_read_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> Non
     assert (total - without, calls - fewer) == (77700, 100)
 
 
-def test_records_have_what_was_computed(kernel: KernelTarget, calls: Path) -> None:
+def test_records_have_the_values_that_clauses_computed(kernel: KernelTarget, calls: Path) -> None:
     """The clauses have predicates, arithmetic, associative arrays, and strings of the task and of its memory."""
     text = """
         syscall::getpgid:entry /pid == $target && arg0 % 100 == 0 && execname == "calls"/ {
@@ -170,7 +170,7 @@ def test_strings_are_searched_and_taken_apart(kernel: KernelTarget) -> None:
     assert done.lines == ["such/file 0 8 9 n", "no such", "file", "0"]
 
 
-def test_the_program_has_a_beginning_and_an_end(kernel: KernelTarget) -> None:
+def test_begin_and_end_fire_once(kernel: KernelTarget) -> None:
     text = """
         BEGIN { printf("%d\\n", 6 * 7); }
         tick-50ms { n++; }
@@ -191,7 +191,7 @@ def test_profile_fires_on_every_processor(kernel: KernelTarget, guest: Guest) ->
     assert min(int(line.split()[1]) for line in done.lines) >= 10
 
 
-def test_a_fault_is_told_and_ends_its_clause_alone(kernel: KernelTarget, calls: Path) -> None:
+def test_a_fault_is_reported_and_ends_only_its_clause(kernel: KernelTarget, calls: Path) -> None:
     text = """
         syscall::msgget:entry /pid == $target/ { trace(arg0 / (arg0 - arg0)); }
         syscall::msgget:entry /pid == $target/ { trace(*(int *)0x10); }
@@ -207,19 +207,19 @@ def test_a_fault_is_told_and_ends_its_clause_alone(kernel: KernelTarget, calls: 
     ("action", "what"),
     [("cleared[1] = 0", "a store to a part of a variable"), ("trace(fdflags(1))", "fdflags()")],
 )
-def test_what_there_is_not_is_refused_by_name(kernel: KernelTarget, action: str, what: str) -> None:
+def test_actions_that_a_kernel_lacks_are_refused_by_name(kernel: KernelTarget, action: str, what: str) -> None:
     with pytest.raises(UsageError) as caught:
         ran(kernel, f"int cleared[2]; BEGIN {{ }} fbt::vfs_read:entry {{ {action}; }}")
     assert caught.value.slug == "not-in-kernel"
     assert caught.value.message == f"clause 2 cannot run in a kernel: {what}"
 
 
-def test_a_provider_that_there_is_not_is_refused(kernel: KernelTarget) -> None:
+def test_an_unknown_provider_is_refused(kernel: KernelTarget) -> None:
     with pytest.raises(NoSuchProbe, match="not there yet"):
         program(kernel, "cpc:::cpu_clock-all-10000 { }")
 
 
-def test_a_clause_that_may_take_too_long_is_named(kernel: KernelTarget) -> None:
+def test_a_clause_that_may_take_too_long_is_refused_by_name(kernel: KernelTarget) -> None:
     text = "BEGIN { trace(1); } BEGIN { " + "@[execname] = count(); " * 20 + "}"
     with pytest.raises(UsageError) as caught:
         ran(kernel, text, clausetime="10000")
@@ -250,7 +250,7 @@ def test_code_that_was_tampered_with_does_not_run(kernel: KernelTarget, guest: G
     guest.link.close_driver()
 
 
-def test_all_is_gone_with_the_client(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+def test_everything_is_removed_with_the_client(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """The client goes in the middle of its work without a message, as if it were killed."""
     names = ["vfs_read", "x64_sys_call"]
     before = text_of(kernel, names)

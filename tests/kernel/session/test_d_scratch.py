@@ -25,7 +25,7 @@ def written(exchange: Path) -> Path:
     return compile_to(exchange / "written", [Path(__file__).with_name("written.c")], FRAMES)
 
 
-def test_a_process_has_what_was_written_to_it(
+def test_a_process_sees_what_copyout_wrote(
     kernel: KernelTarget, guest: Guest, written: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It is memory that the process has written to, that it has never touched, that is on two pages, and that it
@@ -43,7 +43,7 @@ def test_a_process_has_what_was_written_to_it(
     assert not guest.complaints()
 
 
-def test_memory_is_taken_filled_and_read(kernel: KernelTarget, guest: Guest, written: Path) -> None:
+def test_alloca_bcopy_and_copyin_use_scratch_memory(kernel: KernelTarget, guest: Guest, written: Path) -> None:
     """The bytes come from the process, from the kernel, and from a string, and are read in parts, down to
     bit-fields."""
     text = """
@@ -86,7 +86,7 @@ BAD = {
 }
 
 
-def test_what_cannot_be_done_is_a_fault_each_time(
+def test_impossible_loads_and_stores_are_faults(
     kernel: KernelTarget, guest: Guest, written: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The later clauses run; the process, and the kernel, are as they were."""
@@ -102,7 +102,7 @@ def test_what_cannot_be_done_is_a_fault_each_time(
     assert not guest.complaints()
 
 
-def test_memory_that_may_not_be_written_is_a_fault(
+def test_copyout_to_memory_that_may_not_be_written_is_a_fault(
     kernel: KernelTarget, guest: Guest, written: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It is memory that the process may only read, and that of gilk, which fires BEGIN itself."""
@@ -116,7 +116,7 @@ def test_memory_that_may_not_be_written_is_a_fault(
     assert not guest.complaints()
 
 
-def test_a_chill_lasts_as_long_as_it_should_and_not_for_ever(kernel: KernelTarget, guest: Guest, written: Path) -> None:
+def test_a_chill_lasts_as_long_as_asked_and_is_limited(kernel: KernelTarget, guest: Guest, written: Path) -> None:
     """A processor chills for at most half a second in each second, however often it is asked to."""
     text = f"""
         BEGIN {{ begun = timestamp; }}
@@ -135,7 +135,7 @@ def test_a_chill_lasts_as_long_as_it_should_and_not_for_ever(kernel: KernelTarge
 
 
 @pytest.mark.parametrize("deed", ["copyout(alloca(8), arg0, 8)", 'copyoutstr("x", arg0, 2)', "chill(1)"])
-def test_code_that_was_not_loaded_as_destructive_is_refused(kernel: KernelTarget, guest: Guest, deed: str) -> None:
+def test_destructive_code_in_a_program_not_marked_so_is_refused(kernel: KernelTarget, guest: Guest, deed: str) -> None:
     consumer, _ = program(kernel, f"syscall::getpgid:entry {{ {deed}; }}")
     with pytest.raises(TargetError, match="clause 1: bad deed"):
         consumer.start()

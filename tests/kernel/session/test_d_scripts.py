@@ -37,7 +37,7 @@ def test_every_script_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_script(kernel: KernelTarget, name: str) -> None:
+def test_a_script_prints_what_its_first_lines_promise(kernel: KernelTarget, name: str) -> None:
     given, expected = CASES[name]
     done = ran(kernel, (SCRIPTS / f"{name}.d").read_text(), WORK, arguments=(given,) if given else ())
     assert not done.errors, done.errors

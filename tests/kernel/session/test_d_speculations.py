@@ -19,7 +19,7 @@ TIMES = 300
 NUMBERS = range(0x1000, 0x1000 + TIMES)  # the program calls getpgid() with these numbers
 
 
-def test_what_is_committed_comes_out(kernel: KernelTarget, calls: Path) -> None:
+def test_committed_speculations_are_printed(kernel: KernelTarget, calls: Path) -> None:
     """One speculation is enough for all calls, as each gives it back at once."""
     text = """
         syscall::getpgid:entry /pid == $target/ { self->s = speculation(); self->n = arg0; }
@@ -45,7 +45,7 @@ def test_many_records_are_committed_in_their_order(kernel: KernelTarget, calls: 
 
 
 @pytest.mark.parametrize("action", ["discard(s)", "x = s"])
-def test_what_is_not_committed_never_comes_out(kernel: KernelTarget, calls: Path, action: str) -> None:
+def test_uncommitted_speculations_are_never_printed(kernel: KernelTarget, calls: Path, action: str) -> None:
     text = f"""
         BEGIN {{ s = speculation(); }}
         syscall::getpgid:entry /pid == $target/ {{ speculate(s); printf("%d\\n", arg0); }}
@@ -55,7 +55,7 @@ def test_what_is_not_committed_never_comes_out(kernel: KernelTarget, calls: Path
     assert done.lines == ["end"] and not done.errors
 
 
-def test_speculations_that_there_are_not_are_counted_and_told(kernel: KernelTarget, calls: Path) -> None:
+def test_unavailable_speculations_are_counted_and_reported(kernel: KernelTarget, calls: Path) -> None:
     text = """
         syscall::getpgid:entry /pid == $target/ { n += speculation() != 0; }
         END { printf("%d\\n", n); }"""
@@ -67,7 +67,7 @@ def test_speculations_that_there_are_not_are_counted_and_told(kernel: KernelTarg
     assert "(no speculative buffer available)" in done.errors
 
 
-def test_records_that_a_speculation_has_no_room_for_are_counted_and_told(kernel: KernelTarget, calls: Path) -> None:
+def test_records_that_do_not_fit_into_a_speculation_are_counted_and_reported(kernel: KernelTarget, calls: Path) -> None:
     text = """
         BEGIN { s = speculation(); }
         syscall::getpgid:entry /pid == $target/ { speculate(s); printf("%d\\n", arg0); }
@@ -79,13 +79,13 @@ def test_records_that_a_speculation_has_no_room_for_are_counted_and_told(kernel:
     assert "speculative drop" in done.errors
 
 
-def test_nothing_is_settled_where_there_is_no_program(kernel: KernelTarget, guest: Guest) -> None:
+def test_settling_without_a_program_is_an_error(kernel: KernelTarget, guest: Guest) -> None:
     with pytest.raises(TargetError):
         DriverProgram(Driver(guest.link)).settle()
     guest.link.close_driver()
 
 
-def test_more_speculations_than_there_may_be_are_refused(kernel: KernelTarget) -> None:
+def test_too_many_speculations_are_refused(kernel: KernelTarget) -> None:
     with pytest.raises(UsageError, match="nspec is 257") as caught:
         ran(kernel, "BEGIN { trace(speculation()); exit(0); }", nspec="257", specsize="4k")
     assert caught.value.slug == "not-in-kernel"

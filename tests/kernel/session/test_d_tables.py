@@ -121,7 +121,7 @@ def disk(guest: Guest, exchange: Path) -> Iterator[str]:
     shell(guest, "umount /tmp/disk 2>/dev/null; rmmod brd")
 
 
-def test_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> None:
+def test_block_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> None:
     """The device, the place, the size and the file of each request agree."""
     kernel = KernelTarget(guest.link)
     shell(guest, BEGIN.format(events="block/block_bio_queue"))
@@ -181,7 +181,7 @@ def counters(guest: Guest) -> list[int]:
     return [*found[:3], *found[4:7]]
 
 
-def test_ends_of_requests_are_those_that_the_device_counts(guest: Guest, queue: str) -> None:
+def test_ends_of_block_requests_are_those_that_the_device_counts(guest: Guest, queue: str) -> None:
     """Each bio ends once, also if several become one request; it is one that was started, or a part that was split
     off."""
     kernel = KernelTarget(guest.link)
@@ -219,7 +219,7 @@ def test_ends_of_requests_are_those_that_the_device_counts(guest: Guest, queue: 
     assert sizes["large"] == 2 * 40 * 65536 and not guest.complaints()
 
 
-def test_whoever_waits_for_a_request_goes_on(guest: Guest, disk: str) -> None:
+def test_wait_done_follows_each_wait_start(guest: Guest, disk: str) -> None:
     """wait-done follows each wait-start at once; both come as often as ftrace sees the function that waits."""
     kernel = KernelTarget(guest.link)
     text = """
@@ -238,7 +238,7 @@ def test_whoever_waits_for_a_request_goes_on(guest: Guest, disk: str) -> None:
     assert done.lines[-1] == "wrong 0" and not done.errors and done.restored and not guest.complaints()
 
 
-def test_a_module_is_held_as_long_as_a_program_is_at_its_tracepoints(guest: Guest, disk: str) -> None:
+def test_a_module_cannot_be_unloaded_while_a_program_uses_its_tracepoints(guest: Guest, disk: str) -> None:
     kernel = KernelTarget(guest.link)
     consumer, _ = program(kernel, "rawtp:::ext4_sync_file_enter { n++; }")
     assert not consumer.start()
@@ -249,7 +249,7 @@ def test_a_module_is_held_as_long_as_a_program_is_at_its_tracepoints(guest: Gues
     assert not guest.complaints()
 
 
-def test_points_that_make_no_sense_are_refused(kernel: KernelTarget, guest: Guest) -> None:
+def test_malformed_tracepoints_are_refused(kernel: KernelTarget, guest: Guest) -> None:
     """The wrong points have no program, no group, an unterminated name, or a name that no tracepoint has; many of
     them do no harm."""
     consumer, _ = program(kernel, "BEGIN { n++; }")
@@ -283,6 +283,6 @@ def test_points_that_make_no_sense_are_refused(kernel: KernelTarget, guest: Gues
         ("cpc:::cpu_clock-all-10000", "not there yet"),
     ],
 )
-def test_what_there_is_not_is_refused_with_the_reason(kernel: KernelTarget, probe: str, why: str) -> None:
+def test_unavailable_probes_are_refused_with_the_reason(kernel: KernelTarget, probe: str, why: str) -> None:
     with pytest.raises(NoSuchProbe, match=why):
         program(kernel, f"{probe} {{ }}")

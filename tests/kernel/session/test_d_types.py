@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("lab")
 TIMES = 20
 
 
-def test_the_task_is_the_one_that_runs(kernel: KernelTarget, calls: Path) -> None:
+def test_curthread_is_the_running_task(kernel: KernelTarget, calls: Path) -> None:
     """The task's struct agrees with D's own variables, and with per-CPU variables."""
     text = """
         syscall::getpgid:entry /pid == $target/ {
@@ -33,7 +33,7 @@ def test_the_task_is_the_one_that_runs(kernel: KernelTarget, calls: Path) -> Non
     assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [f"1 1 1 1 1 1 1 1 1 1 {TIMES}"]
 
 
-def test_a_thread_has_its_name_and_tells_that_it_stops(kernel: KernelTarget) -> None:
+def test_curlwpsinfo_has_the_name_and_the_stop_of_a_thread(kernel: KernelTarget) -> None:
     """It stops itself once, as its own status in /proc says to another, which lets it go on."""
     text = """
         sched:::off-cpu /pid == $target && curlwpsinfo->pr_flag == PR_STOPPED/ {
@@ -46,7 +46,7 @@ def test_a_thread_has_its_name_and_tells_that_it_stops(kernel: KernelTarget) -> 
     assert ran(kernel, text, ["sh", "-c", stops]).lines == ["stops 0 0 1"]
 
 
-def test_variables_are_those_of_proc(kernel: KernelTarget, guest: Guest) -> None:
+def test_kernel_variables_agree_with_proc(kernel: KernelTarget, guest: Guest) -> None:
     text = """BEGIN {
         printf("%s|", `linux_banner); printf("%s|", stringof(`init_task.comm)); printf("%d|", `init_task.pid);
         printf("%d|%d|%d|", `pid_max, `max_threads, `nr_cpu_ids);
@@ -94,7 +94,7 @@ def test_system_calls_have_the_types_of_their_arguments(kernel: KernelTarget, ca
     assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [str(total), f"4 {TIMES}", f"1 100 {TIMES}"]
 
 
-def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+def test_a_kernel_stack_is_the_one_that_ftrace_records(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """The stack goes from the function to the system call; caller is the second frame, and stackdepth the number of
     frames."""
     name = "load_msg"
@@ -116,7 +116,7 @@ def test_a_stack_is_the_one_that_ftrace_sees(kernel: KernelTarget, guest: Guest,
     assert depth[1] == str(length) and depth[2].startswith(f"vmlinux`{ours[1]}+0x") and depth[3] == str(TIMES)
 
 
-def test_a_sample_has_the_stack_of_what_was_interrupted(kernel: KernelTarget) -> None:
+def test_a_profile_sample_has_the_stack_of_the_interrupted_code(kernel: KernelTarget) -> None:
     """A task that only reads /dev/zero is in read(), so its stacks lead there. In user mode there is no kernel
     stack."""
     text = """
@@ -131,7 +131,7 @@ def test_a_sample_has_the_stack_of_what_was_interrupted(kernel: KernelTarget) ->
     assert all(line.startswith("user 0 0 ") for line in done.lines if line.startswith("user"))
 
 
-def test_no_address_that_a_program_makes_up_does_harm(kernel: KernelTarget, guest: Guest) -> None:
+def test_no_address_that_a_program_computes_does_harm(kernel: KernelTarget, guest: Guest) -> None:
     """The addresses are the ends of all address ranges, holes, and all device registers: each access is a fault, or
     reads memory."""
     devices = re.findall(r"^0x(\w+)-0x\w+ .*ioremap", shell(guest, "cat /proc/vmallocinfo"), re.MULTILINE)
@@ -158,7 +158,7 @@ def test_no_address_that_a_program_makes_up_does_harm(kernel: KernelTarget, gues
         ("trace(((struct no_such_struct *)arg0)->x)", "no_such_struct"),
     ],
 )
-def test_what_the_kernel_has_not_does_not_compile(kernel: KernelTarget, action: str, what: str) -> None:
+def test_names_that_the_kernel_lacks_do_not_compile(kernel: KernelTarget, action: str, what: str) -> None:
     with pytest.raises(DoesNotCompile) as caught:
         ran(kernel, f"BEGIN {{ {action}; }}")
     assert what in str(caught.value)

@@ -144,7 +144,7 @@ def turning(guest: Guest, path: Path, count: int) -> Iterator[list[Turning]]:
                 each.process.wait(PATIENCE)
 
 
-def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_clauses_in_kernel_and_process_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """A flag that a function of the process sets is seen at the system calls of its thread only; a child does not
     have it."""
     for command in ([str(users), str(TIMES)], [str(users), str(TIMES), "fork"]):
@@ -181,7 +181,7 @@ def test_a_library_is_traced_with_the_calls_that_it_makes(kernel: KernelTarget, 
     assert re.match(r"libc\.so\.6`", done.lines[0].strip()) and not done.errors and not guest.complaints()
 
 
-def test_arguments_registers_and_stacks(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_uprobe_clauses_have_arguments_registers_and_stacks(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """The test covers all ten arguments, the registers and the caller, at the function's entry and at its return."""
     text = """
         pid$target:a.out:many:entry { @s["given"] = sum(arg0 + 2 * arg1 + 3 * arg2 + 4 * arg3 + 5 * arg4 + 6 * arg5 +
@@ -222,7 +222,7 @@ def test_arguments_have_the_types_of_the_program(kernel: KernelTarget, guest: Gu
     assert not done.errors and not guest.complaints()
 
 
-def test_pages_of_the_process_are_made_present(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_absent_pages_that_a_clause_reads_are_made_present(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """The string is on two pages that the process has not touched; it is read, and no action is repeated for that."""
     text = """
         pid$target:a.out:shown:entry /copyinstr(arg0) == strjoin("text ", lltostr(seen))/ { @n["equal"] = count(); }
@@ -234,7 +234,7 @@ def test_pages_of_the_process_are_made_present(kernel: KernelTarget, guest: Gues
     assert counted(done.lines[TIMES:]) == {"equal": TIMES, "after": TIMES} and not guest.complaints()
 
 
-def test_pages_are_not_made_present_for_a_clause_that_has_done_something(
+def test_pages_are_not_made_present_after_a_clause_had_effects(
     kernel: KernelTarget, guest: Guest, users: Path
 ) -> None:
     """Nor are pages that the process may not read: each access is a fault, and the rest of the clause is done once."""
@@ -246,7 +246,7 @@ def test_pages_are_not_made_present_for_a_clause_that_has_done_something(
     assert counted(done.lines) == {"before": TIMES, "errors": 2 * TIMES} and not guest.complaints()
 
 
-def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_other_processes_of_the_program_are_left_alone(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Two of three processes of the program are meant, and the D program ends with them; the third's memory is never
     touched."""
     with turning(guest, users, 3) as (first, second, other):
@@ -272,7 +272,7 @@ def test_processes_that_are_not_meant_are_left_alone(kernel: KernelTarget, guest
 
 
 @pytest.mark.stress
-def test_without_the_filter_processes_are_hit_that_are_not_meant(
+def test_without_the_filter_other_processes_are_hit(
     users: Path, exchange: Path, tmp_path: Path
 ) -> None:
     """Negative control of the test above: without the filter the driver hits all processes."""
@@ -310,7 +310,7 @@ OPENED = """
 HITS = {"entry": TIMES, "return": TIMES, "calls": TIMES, "numbers": sum(range(TIMES))}
 
 
-def test_a_library_that_is_opened_later_has_its_probes(
+def test_a_library_opened_later_gets_its_probes(
     kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
 ) -> None:
     """The probes are there from the library's first call on. If the file was not announced, they are refused."""
@@ -325,7 +325,7 @@ def test_a_library_that_is_opened_later_has_its_probes(
     assert not guest.complaints()
 
 
-def test_a_program_that_is_executed_later_has_its_probes(
+def test_a_program_executed_later_gets_its_probes(
     kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
 ) -> None:
     """So has the library that it opens, in a process that ran before. A file that is mapped already has each probe
@@ -346,7 +346,7 @@ def test_a_program_that_is_executed_later_has_its_probes(
     assert not guest.complaints()
 
 
-def test_a_list_is_of_several_processes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_the_list_has_probes_of_several_processes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """The probes are listed once for all processes with $target, and for each with their numbers."""
     with turning(guest, users, 2) as (first, second):
         machine = OtherMachine(Elsewhere(kernel.link, lambda: None), kernel)
@@ -384,7 +384,7 @@ def test_a_client_that_is_killed_leaves_nothing(kernel: KernelTarget, guest: Gue
     assert not guest.complaints()
 
 
-def test_what_cannot_be_had_is_named(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_probes_that_do_not_exist_are_refused_by_name(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     command = [str(users), "1"]
     mixed = "fbt::do_msgsnd:entry { } "
     with pytest.raises(NoSuchProbe, match="maps no libnothing, but"):
@@ -409,7 +409,7 @@ def test_what_cannot_be_had_is_named(kernel: KernelTarget, guest: Guest, users: 
     assert not guest.complaints()
 
 
-def test_a_file_that_has_changed_meanwhile_is_left_alone(
+def test_a_file_changed_after_gilk_read_it_is_left_alone(
     kernel: KernelTarget, guest: Guest, users: Path, exchange: Path
 ) -> None:
     """The file changes after gilk has read it and before the driver opens it."""

@@ -29,7 +29,7 @@ def users(exchange: Path) -> Path:
 
 
 @pytest.mark.parametrize("variant", ["default", "nopie"])
-def test_every_passage_fires_with_the_values_of_the_program(
+def test_usdt_probes_fire_with_the_programs_values(
     kernel: KernelTarget, guest: Guest, variant: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The operands are in registers and parts of them, on the stack, at symbols, and constants, wherever the program
@@ -51,7 +51,7 @@ def test_every_passage_fires_with_the_values_of_the_program(
     assert (done.errors, done.status, done.restored) == ("", 0, True) and not guest.complaints()
 
 
-def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_clauses_in_kernel_and_process_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """A child, which is not traced, hits nothing."""
     text = """
         users$target:::turned { self->turned = arg0; @s["turned"] = sum(arg0); @s["counted"] = sum(arg1); }
@@ -65,7 +65,7 @@ def test_clauses_of_both_share_variables(kernel: KernelTarget, guest: Guest, use
     assert not guest.complaints()
 
 
-def test_who_listens_is_told_to_those_that_are_meant(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_semaphores_rise_only_in_the_chosen_processes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """The semaphores rise in two of three processes of the program, and are afterwards what they were."""
     with turning(guest, users, 3) as (first, second, other):
         seen: list[int] = []
@@ -115,7 +115,7 @@ def test_a_client_that_is_killed_leaves_no_semaphore_raised(kernel: KernelTarget
     assert not guest.complaints()
 
 
-def test_what_cannot_be_had_is_named(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+def test_usdt_probes_that_do_not_exist_are_refused_by_name(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     command = [str(users), "1"]
     with pytest.raises(NoSuchProbe, match="has no such provider, but"):
         program(kernel, BESIDE + "bash$target:::line { }", command)

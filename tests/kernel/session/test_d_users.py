@@ -60,7 +60,7 @@ def stacks(lines: list[str]) -> Counter[tuple[str, ...]]:
     return found
 
 
-def test_stacks_are_those_that_ftrace_walks(kernel: KernelTarget, guest: Guest, deep: list[str]) -> None:
+def test_user_stacks_are_those_that_ftrace_records(kernel: KernelTarget, guest: Guest, deep: list[str]) -> None:
     """The process has ended by the time that its stacks are printed, and it opened a library late."""
     shell(guest, BEGIN)
     done = ran(kernel, STACKS, deep, clausetime="200000")
@@ -84,7 +84,7 @@ def test_stacks_are_those_that_ftrace_walks(kernel: KernelTarget, guest: Guest, 
     assert not guest.complaints()
 
 
-def test_single_addresses_have_names_too(kernel: KernelTarget, deep: list[str]) -> None:
+def test_single_user_addresses_have_names_too(kernel: KernelTarget, deep: list[str]) -> None:
     text = """
         syscall::getpgid:entry /pid == $target && uregs[R_RDI] == arg0/ {
             @[usym(ucaller), umod(ucaller), ustackdepth > 4] = count(); @at[uaddr(uregs[R_RIP])] = count(); }
@@ -94,7 +94,7 @@ def test_single_addresses_have_names_too(kernel: KernelTarget, deep: list[str]) 
     assert re.fullmatch(rf"deep`innermost\+0x\w+ +{2 * TIMES}", done.lines[1].strip())
 
 
-def test_a_task_of_the_kernel_has_no_stack_there(kernel: KernelTarget) -> None:
+def test_a_kernel_task_has_no_user_stack(kernel: KernelTarget) -> None:
     text = """
         sched:::on-cpu /curthread->mm == NULL/ { @[ustackdepth, ucaller] = count(); n++; }
         sched:::on-cpu /n > 100/ { exit(0); }
@@ -102,7 +102,7 @@ def test_a_task_of_the_kernel_has_no_stack_there(kernel: KernelTarget) -> None:
     assert ran(kernel, text).lines == ["0 0"]
 
 
-def test_memory_of_the_process_is_what_it_writes(kernel: KernelTarget) -> None:
+def test_memory_read_from_the_process_is_what_it_writes(kernel: KernelTarget) -> None:
     """The memory is read as a string, as so many bytes, and as a number; missing memory is a fault, and so are too
     many bytes."""
     text = """

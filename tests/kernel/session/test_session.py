@@ -49,7 +49,7 @@ def text_of(kernel: KernelTarget, names: list[str]) -> list[bytes]:
     return kernel.link.read_core([(span.start, span.end - span.start) for span in spans])
 
 
-def test_one_session_after_another(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+def test_two_sessions_in_turn_use_one_link(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """Both sessions use one link: the first does not hinder the second, and stays ended."""
     with KernelSession(kernel, points=1 << 10) as first:
         first.insert("kernel:__x64_sys_getpgid:entry", "stamp")
@@ -90,7 +90,9 @@ def test_entries_are_those_that_ftrace_counts(
     assert sum(n >= TIMES for n in counted.values()) > 3
 
 
-def test_every_block_of_some_functions(session: KernelSession, kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+def test_every_block_of_some_functions_is_counted(
+    session: KernelSession, kernel: KernelTarget, guest: Guest, calls: Path
+) -> None:
     """The functions work as before, the first blocks are entered once a call, and the text is restored."""
     names = present(kernel, MESSAGES)
     before = text_of(kernel, names)
@@ -139,7 +141,7 @@ def test_times_are_those_of_the_other_machines_clock(session: KernelSession, gue
         assert before - 5_000_000 < time < after + 5_000_000
 
 
-def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Path) -> None:
+def test_arguments_and_registers_are_recorded(session: KernelSession, guest: Guest, calls: Path) -> None:
     """getpgid calls find_vpid(number) with the program's argument; both instruments see it in rdi."""
     session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
     session.insert("kernel:find_get_pid:entry", "count")
@@ -158,7 +160,7 @@ def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Pa
     assert session.drain.drops() == 0
 
 
-def test_what_another_client_has_is_refused_by_name(session: KernelSession, guest: Guest) -> None:
+def test_points_that_another_client_has_are_refused_by_name(session: KernelSession, guest: Guest) -> None:
     """The rest of the function is instrumented without that point."""
     function, out = guest.function("__x64_sys_getppid"), bytearray()
     window = function.window(10, several=True)
@@ -178,7 +180,7 @@ def test_what_another_client_has_is_refused_by_name(session: KernelSession, gues
     assert session.restored is True
 
 
-def test_records_of_some_processes_only(session: KernelSession, guest: Guest) -> None:
+def test_records_are_filtered_by_process(session: KernelSession, guest: Guest) -> None:
     """Two processes do the same, one of them twice as often, and records of the other are wanted. Counts are of
     both."""
     for instrument in ("stamp", "args", "regs", "count"):
@@ -199,7 +201,7 @@ def test_records_of_some_processes_only(session: KernelSession, guest: Guest) ->
     assert list(session.counts().values()) == [9 * TIMES]
 
 
-def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
+def test_interrupts_of_a_processor_are_recorded(kernel: KernelTarget, guest: Guest) -> None:
     """A shell waits on the second processor for children that sleep. Interrupts of that processor wake them, and
     come while no task runs there: those records belong to the processor, and no other interrupts do."""
     out = bytearray()
@@ -226,7 +228,7 @@ def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
     assert kinds[RecordKind.ENTRY] >= 5 and abs(kinds[RecordKind.ENTRY] - kinds[RecordKind.RETURN]) <= 1
 
 
-def test_a_flight_recorder(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+def test_a_flight_recorder_keeps_the_newest_records(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """The buffers are the smallest: of many calls the last are there, when asked for and at the end; the others were
     counted."""
     taken = []
@@ -310,7 +312,9 @@ def instruments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
-def test_instruments_in_c(session: KernelSession, guest: Guest, calls: Path, instruments: Path) -> None:
+def test_instruments_in_c_run_in_the_kernel(
+    session: KernelSession, guest: Guest, calls: Path, instruments: Path
+) -> None:
     """The instruments use the paper's form, kernel structures, text, variables of their own, a value behind a
     pointer, and printk."""
     names = ("simple_instr", "whose", "name_of_task", "counts_itself", "size_of_message", "prints")
@@ -343,7 +347,9 @@ def test_instruments_in_c(session: KernelSession, guest: Guest, calls: Path, ins
         ("void other(unsigned int iid) { }", "no-such-instrument", "broken"),
     ],
 )
-def test_an_instrument_that_is_not_one(session: KernelSession, tmp_path: Path, text: str, slug: str, said: str) -> None:
+def test_c_files_that_are_no_instruments_are_refused(
+    session: KernelSession, tmp_path: Path, text: str, slug: str, said: str
+) -> None:
     source = tmp_path / "broken.c"
     source.write_text(f"#include <gilk.h>\n{text}\n")
     with pytest.raises(gilk.GilkError) as caught:
@@ -353,13 +359,13 @@ def test_an_instrument_that_is_not_one(session: KernelSession, tmp_path: Path, t
     assert not session.probes
 
 
-def test_what_must_not_be_touched_is_refused_by_name(session: KernelSession) -> None:
+def test_blacklisted_functions_are_refused_by_name(session: KernelSession) -> None:
     (probe,) = session.insert("kernel:do_syscall_64:entry", "count")
     assert probe.tactic is None
     assert probe.refusal is Refusal.BLACKLISTED
 
 
-def test_unknown_functions_get_near_names(session: KernelSession) -> None:
+def test_unknown_functions_suggest_similar_names(session: KernelSession) -> None:
     with pytest.raises(UsageError) as caught:
         session.insert("kernel:vfs_raed:entry", "count")
     assert caught.value.slug == "no-such-function"

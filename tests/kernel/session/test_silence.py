@@ -57,14 +57,16 @@ def finished(run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert read(tmp_path / "run.parquet").samples.num_rows == CALLS
 
 
-def test_in_the_middle(run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_that_falls_silent_during_a_run_is_reported(
+    run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(guest.link.channel, "ask", silent)
     run.wait(None, lambda: False, lambda _: None)
     assert run.lost is not None
     finished(run, guest, monkeypatch, tmp_path)
 
 
-def test_when_everything_is_to_be_taken_out(
+def test_a_machine_that_falls_silent_at_the_end_is_reported(
     run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A processor that hangs has this effect, because changing code takes all processors. gilk then waits less than

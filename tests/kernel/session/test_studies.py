@@ -32,7 +32,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
+def test_gilk_and_ftrace_see_the_same_forks(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
     """In one task, gilk's time of an event lies between ftrace's time of it and of the next: at entries ftrace comes
     first."""
     study, helpers = example("pulsar_study"), example("studying")
@@ -57,7 +57,7 @@ def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exch
 
 
 @pytest.mark.stress
-def test_every_block_behind_fork(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
+def test_every_block_behind_fork_is_counted(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
     """Control goes from each block to one that follows it in the code, possibly by way of blocks that could not be
     spliced."""
     study, helpers = example("fork_study"), example("studying")
@@ -113,7 +113,7 @@ def test_packets_are_those_of_tcpdump(kernel: KernelTarget, guest: Guest, exchan
         ("network_study", ["60", "60"], r"tcpdump( +[\d.]+){4} +0\n"),
     ],
 )
-def test_a_study_is_one_command(tmp_path: Path, name: str, words: list[str], said: str) -> None:
+def test_a_study_runs_by_one_command(tmp_path: Path, name: str, words: list[str], said: str) -> None:
     """The study is as large as the paper's, in a machine of its own."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), str(tmp_path), *words]
     done = subprocess.run(

@@ -58,7 +58,9 @@ int main(void)
 ROOT = Path(__file__).parents[3]
 
 
-def test_another_machines_kernel_is_put_on_ours(session: KernelSession, guest: Guest, calls: Path) -> None:
+def test_times_of_another_machines_kernel_are_converted_to_local_time(
+    session: KernelSession, guest: Guest, calls: Path
+) -> None:
     """An event there between two readings of this machine's clock has a time between these."""
     zero = time.monotonic_ns()
     session.align(zero, session.clock)
@@ -73,7 +75,7 @@ def test_another_machines_kernel_is_put_on_ours(session: KernelSession, guest: G
 
 
 @pytest.mark.stress
-def test_a_process_and_the_kernel_it_runs_on(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
+def test_events_of_a_process_and_its_kernel_are_in_order(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
     """gilk runs in the virtual machine, with both as its targets. They use one counter, so their samples strictly
     alternate."""
     program, samples = compiled(exchange / "turns", TURNS), exchange / "turns.parquet"
@@ -84,7 +86,7 @@ def test_a_process_and_the_kernel_it_runs_on(kernel: KernelTarget, guest: Guest,
 
 
 @pytest.mark.stress
-def test_interrupts_while_another_runs(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
+def test_interrupts_during_another_process_are_recorded(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
     """The event that a sleeping program waits for comes while another has its processor: only --kernel=irq shows it."""
     program, trace = compiled(exchange / "waits", WAITS), exchange / "waits.parquet"
     wanted = ["--kernel=*hrtimer_interrupt", "--kernel=hrtimer_wakeup", "--kernel=__x64_sys_*nanosleep"]

@@ -163,7 +163,7 @@ def said_by(racer: bytes) -> tuple[dict[str, str], list[int], int]:
     return {row[0]: row[1] for row in rows if len(row[0]) == 1}, race, attacker
 
 
-def test_a_race_is_stopped_and_the_kernel_knows_whose_it_was(
+def test_a_race_is_stopped_and_the_attacker_is_named(
     kernel: KernelTarget, guest: Guest, image: Path, racer: Path
 ) -> None:
     """An attacker exchanges the file of a program. Without the aspect the program reads the secret at each step that
@@ -262,7 +262,7 @@ def scribbled(vm: VM, program: Path, descriptor: int, amount: int) -> bytes:
     return said
 
 
-def test_a_process_that_scribbles_over_the_state_does_no_harm(
+def test_a_process_that_overwrites_the_shared_state_does_no_harm(
     kernel: KernelTarget, guest: Guest, scribbler: Path, exchange: Path
 ) -> None:
     """The kernel of these tests panics at the first warning, and nothing is mapped after the end of the memory."""
@@ -293,7 +293,7 @@ def believing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.stress
-def test_a_kernel_that_believed_the_state_would_be_harmed(
+def test_without_checks_the_overwritten_state_crashes_the_kernel(
     believing: None, scribbler: Path, exchange: Path, tmp_path: Path
 ) -> None:
     """The same program, and the same aspects, bring a machine down without the checks."""
@@ -315,7 +315,7 @@ LEADING = {
 
 
 @pytest.mark.parametrize("condition", LEADING)
-def test_where_shared_state_leads_is_not_read(exchange: Path, condition: str) -> None:
+def test_pointers_from_shared_state_are_not_followed(exchange: Path, condition: str) -> None:
     text = f"""
 group A;
 seq(A: call(void serve(struct thing *m, long n));
@@ -337,7 +337,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("bound", UNKNOWN)
-def test_what_both_keep_is_of_types_that_both_know(tmp_path: Path, bound: str) -> None:
+def test_state_shared_by_kernel_and_process_has_types_that_both_know(tmp_path: Path, bound: str) -> None:
     text = f"group A; seq(A: call(void serve(void *m)) && {bound}; A: call(void served(long other)) && if (sizeof x);"
     file = read_aspects(written(tmp_path, f"{text} K: {GETSID});"))
     aspects = numbered(file, automata(file))

@@ -123,7 +123,7 @@ aspect own: perthread var(int n = 40) seq(
 """
 
 
-def test_sequences_are_followed(kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path) -> None:
+def test_sequences_match_in_the_kernel(kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path) -> None:
     """A message is made, fetched and freed; the number of system calls after the first is the program's."""
     found = woven(kernel, guest, calls, tmp_path, SEQUENCES)
     sent, own = found.counts["sent"], found.counts["own"]
@@ -160,7 +160,9 @@ aspect b: K: call(struct task_struct *find_task_by_vpid(int nr));
 """
 
 
-def test_aspects_are_switched(kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path) -> None:
+def test_aspects_in_the_kernel_are_switched_off_and_on(
+    kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path
+) -> None:
     with weaving(kernel, tmp_path, SWITCHED) as one:
         one.turn("a", False)
         assert one.states() == {"a": False, "b": True}
@@ -178,7 +180,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_cannot_be_woven_is_refused_and_nothing_is_changed(
+def test_aspects_that_cannot_be_woven_are_refused_and_change_nothing(
     kernel: KernelTarget, guest: Guest, tmp_path: Path, text: str
 ) -> None:
     before = text_of(kernel, [*FUNCTIONS, "find_vpid"])
@@ -200,7 +202,9 @@ MODULE_LICENSE("GPL");
 """
 
 
-def test_a_module_goes_when_its_client_is_killed(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
+def test_the_aspect_module_is_unloaded_when_its_client_is_killed(
+    kernel: KernelTarget, guest: Guest, exchange: Path
+) -> None:
     """The module cannot be removed before that by anybody: patches may lead there."""
     name = "gilk_held"
     made = compile_module(name, {"one": MODULE}, f"obj-m := {name}.o\n{name}-y := one.o\n", headers_of(kernel.release))

@@ -72,7 +72,7 @@ def written(place: Path, text: str) -> Path:
     return path
 
 
-def test_the_example_keeps_a_null_pointer_from_being_followed(planted: KernelTarget, guest: Guest) -> None:
+def test_the_example_prevents_a_null_dereference(planted: KernelTarget, guest: Guest) -> None:
     """The kernel of these tests panics at the first oops; the test below shows that it does so without the aspect."""
     before = text_of(planted, FUNCTIONS)
     with replaced(planted, FIX) as one:
@@ -87,7 +87,9 @@ def test_the_example_keeps_a_null_pointer_from_being_followed(planted: KernelTar
 
 
 @pytest.mark.stress
-def test_without_the_example_the_machine_goes_down(module: Path, exchange: Path, tmp_path: Path) -> None:
+def test_without_the_example_the_null_dereference_crashes_the_machine(
+    module: Path, exchange: Path, tmp_path: Path
+) -> None:
     with boot(Machine(cpus=1, arguments=STRICT, rw=(exchange,))) as machine:
         assert machine.run(["insmod", str(module)], timeout=PATIENCE)[0] == 0
         with pytest.raises(MachineGone, match="panicked"):
@@ -112,7 +114,9 @@ aspect other: K: call(long __x64_sys_getpgid(const struct pt_regs *regs)) && if 
 PGID = "import os\ntry: os.getpgid(4194303)\nexcept OSError as error: print(error.errno)"
 
 
-def test_advice_says_what_a_function_does(planted: KernelTarget, guest: Guest, tmp_path: Path) -> None:
+def test_advice_in_place_decides_the_result_of_a_kernel_function(
+    planted: KernelTarget, guest: Guest, tmp_path: Path
+) -> None:
     """A number that is too large gets an error from the first advice at the call, and nothing matches at a return
     that did not happen. A function that returns nothing is left out; advice that cannot read its result has the
     function run; a function of the kernel itself is replaced for one argument. Afterwards all is as before."""
@@ -141,7 +145,7 @@ def test_advice_says_what_a_function_does(planted: KernelTarget, guest: Guest, t
     assert not guest.complaints()
 
 
-def test_a_fix_comes_and_goes_while_the_driver_is_asked(planted: KernelTarget, guest: Guest, tmp_path: Path) -> None:
+def test_a_fix_is_woven_in_and_out_while_a_driver_is_used(planted: KernelTarget, guest: Guest, tmp_path: Path) -> None:
     """The answer is the function's own or the advice's, and changes whenever the advice comes or goes."""
     said = bytearray()
     words = [sys.executable, "-I", str(ASKS), "forever", "w", "101:4"]
@@ -170,7 +174,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_functions_that_a_kernel_lives_by_are_refused(
+def test_replacing_functions_that_the_kernel_depends_on_is_refused(
     kernel: KernelTarget, guest: Guest, tmp_path: Path, text: str
 ) -> None:
     with guest.text_untouched(), pytest.raises(UsageError) as error, replaced(kernel, written(tmp_path, text)):

@@ -23,7 +23,7 @@ ROWS = [*(f"P{n}" for n in range(1, 27)), *(f"E{n}" for n in range(1, 6)), "W1",
 @pytest.mark.parametrize(
     "example", [pytest.param(one, id=one["tag"] or "accepted") for one in EXAMPLE.finditer(LANGUAGE)]
 )
-def test_an_example_gives_the_diagnostic_that_the_page_says(example: re.Match[str]) -> None:
+def test_an_example_gives_the_diagnostic_that_the_page_names(example: re.Match[str]) -> None:
     found = checked(example["text"])
     assert {one.tag for one in (*found.errors, *found.warnings)} == ({example["tag"]} if example["tag"] else set())
 
@@ -36,12 +36,12 @@ def test_every_diagnostic_has_a_section_and_an_example() -> None:
     }
 
 
-def test_every_row_of_the_paper_is_there_once() -> None:
+def test_every_row_of_the_paper_is_on_the_page_once() -> None:
     assert [one["row"] for one in ROW.finditer(PAPER)] == ROWS
 
 
 @pytest.mark.parametrize("row", [pytest.param(one, id=one["row"]) for one in ROW.finditer(PAPER)])
-def test_a_row_that_claims_a_test_has_one(row: re.Match[str]) -> None:
+def test_a_row_that_names_a_test_names_an_existing_one(row: re.Match[str]) -> None:
     """A row that claims no test says what is missing."""
     claimed = NAMED.findall(row["tests"])
     assert len(claimed) == row["tests"].count("`") // 2, "a test is named `tests/file.py::test_name`"

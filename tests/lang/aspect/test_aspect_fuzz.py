@@ -33,7 +33,7 @@ def check(text: str) -> None:
 
 @settings(max_examples=80)
 @given(st.binary(max_size=200))
-def test_any_bytes(data: bytes) -> None:
+def test_the_checker_returns_for_any_bytes(data: bytes) -> None:
     check(data.decode("utf-8", "surrogateescape"))
 
 
@@ -42,7 +42,7 @@ def test_any_bytes(data: bytes) -> None:
     st.text(max_size=200),
     st.sampled_from(["", "call(", "seq(call(void f(int a));", "%{", "group ", "call(void f(a)) &&"]),
 )
-def test_any_text(text: str, before: str) -> None:
+def test_the_checker_returns_for_any_text(text: str, before: str) -> None:
     check(before + text)
 
 
@@ -51,13 +51,13 @@ def test_any_text(text: str, before: str) -> None:
     st.lists(st.sampled_from(TOKENS), max_size=40),
     st.sampled_from(["", "seq(", "call(void f(", "A: call(int f(int a)) "]),
 )
-def test_any_tokens(words: list[str], before: str) -> None:
+def test_the_checker_returns_for_any_tokens(words: list[str], before: str) -> None:
     check(before + " ".join(words))
 
 
 @settings(max_examples=300)
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False), st.integers(1, 4))
-def test_any_file_that_is_damaged(text: str, chance: random.Random, times: int) -> None:
+def test_the_checker_returns_for_any_damaged_file(text: str, chance: random.Random, times: int) -> None:
     for _ in range(times):
         at = chance.randrange(len(text) + 1)
         match chance.randrange(4):
@@ -74,7 +74,7 @@ def test_any_file_that_is_damaged(text: str, chance: random.Random, times: int) 
 
 @settings(max_examples=100)
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False))
-def test_any_file_that_ends_early(text: str, chance: random.Random) -> None:
+def test_the_checker_returns_for_any_truncated_file(text: str, chance: random.Random) -> None:
     check(text[: chance.randrange(len(text))])
 
 
@@ -105,14 +105,14 @@ BEFORE = ["", "call(", "call(void f(", "call(void f(int a)) && if (", "call(void
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_a_large_one_takes_no_time(before: str) -> None:
+def test_large_files_are_checked_in_bounded_time(before: str) -> None:
     started = time.process_time()
     for piece in HOSTILE:
         check(before + piece * (20_000 // len(piece)))
     assert time.process_time() - started < 60
 
 
-def test_many_ways_to_match_are_refused() -> None:
+def test_too_many_ways_to_match_are_refused() -> None:
     """Each pointcut has twice as many alternatives as the one before: the text is short, its meaning is not."""
     lines = ["pointcut p0() = (call(void f(void)) || call(void g(void)));"]
     lines += [f"pointcut p{n}() = (p{n - 1}() || p{n - 1}());" for n in range(1, 40)]

@@ -13,13 +13,13 @@ from tests.lang.aspect.files import ACCEPTED, EXAMPLES, REFUSED, checked
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_accepted_without_a_word(path: Path) -> None:
+def test_an_example_is_accepted_without_diagnostics(path: Path) -> None:
     found = checked(path.read_text())
     assert found.file is not None and found.file.aspects
     assert (found.errors, found.warnings) == ((), ())
 
 
-def test_the_seven_examples_are_there() -> None:
+def test_the_seven_examples_exist() -> None:
     names = {"accounting", "race", "chunked", "finalized", "status", "overflow", "fix"}
     assert names <= {path.stem for path in EXAMPLES}
 
@@ -31,7 +31,7 @@ def test_a_file_is_accepted(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", REFUSED, ids=lambda path: path.name[4:-7])
-def test_a_mistake_has_its_tag_and_place(path: Path) -> None:
+def test_a_mistake_is_reported_with_its_tag_and_place(path: Path) -> None:
     text = path.read_text()
     tag, at = path.name.split(".")[1], text.partition(" */\n")[0][3:]
     found = checked(text)
@@ -49,6 +49,6 @@ def test_every_tag_has_two_mistakes_at_the_least() -> None:
     assert min(covered.values()) >= 2
 
 
-def test_all_mistakes_of_a_file_are_told_in_order() -> None:
+def test_all_mistakes_of_a_file_are_reported_in_order() -> None:
     found = checked("B: call(int f(int a)) && return(r) then { proceed(); };\nC: call(void g(void)) && return(r);")
     assert [one.tag for one in found.errors] == ["A_GROUP", "A_AFTER", "A_PROCEED", "A_GROUP", "A_TYPE"]

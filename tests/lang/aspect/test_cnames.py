@@ -16,7 +16,7 @@ from gilk.lang.aspect.cnames import declares, equalities
         "struct stat now; int x = proceed();", "char b[4], x[4];", "if (a) { unsigned long x; }", "T *x;",
     ],
 )  # fmt: skip
-def test_a_variable_of_its_own_is_one(text: str) -> None:
+def test_declarations_of_variables_are_recognised(text: str) -> None:
     assert declares(text, "x")
 
 
@@ -27,7 +27,7 @@ def test_a_variable_of_its_own_is_one(text: str) -> None:
         "f(a, x);", "long l = (a & 3) * x; f(l);", "x = 3;", "char c[x];", "if (y) x = 4;", "/* int x; */ f(x);",
     ],
 )  # fmt: skip
-def test_a_use_is_none(text: str) -> None:
+def test_uses_of_a_name_are_no_declarations(text: str) -> None:
     assert not declares(text, "x")
 
 
@@ -47,5 +47,5 @@ def test_a_use_is_none(text: str) -> None:
         ("a == b ? c : d", []),
     ],
 )
-def test_equalities_that_must_hold_are_found_in_brackets_too(condition: str, sides: list[tuple[str, str]]) -> None:
+def test_equalities_in_conditions_are_found_also_in_brackets(condition: str, sides: list[tuple[str, str]]) -> None:
     assert list(equalities(condition)) == sides

@@ -14,9 +14,10 @@ from gilk.engines.aspect.checked import check
 from gilk.engines.aspect.woven_kernel import confined_file
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedDemand, CheckedFile
-from gilk.lang.aspect.kernel.confined import Confined, ConfinedC
+from gilk.lang.aspect.kernel.confined import ConfinedC
 from gilk.lang.aspect.kernel.confining import KernelC
 from gilk.lang.aspect.kernel.foreign import Foreign
+from gilk.lang.aspect.kernel.names import Confined
 
 REFUSED = """
 f->private_data = 0                         | writes words of its instance
@@ -63,7 +64,7 @@ def rows(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("text", "why"), rows(REFUSED))
-def test_what_could_do_harm_is_refused(text: str, why: str) -> None:
+def test_harmful_c_for_the_kernel_is_refused(text: str, why: str) -> None:
     with pytest.raises(Confined, match=why.replace("(", r"\(").replace(")", r"\)")):
         ConfinedC(["f", "p"], ["w"]).advice(f"{{ {text}; }}")
 
@@ -91,7 +92,7 @@ def checked(place: Path, text: str) -> CheckedFile | None:
 
 
 @pytest.mark.parametrize("text", FILES)
-def test_the_kernels_own_c_is_headers_and_macros(tmp_path: Path, text: str) -> None:
+def test_c_sections_for_the_kernel_may_have_only_includes_and_macros(tmp_path: Path, text: str) -> None:
     file = checked(tmp_path, f"%K{{ {text} %}}\nK: call(int f(int a));\n")
     assert file is not None
     with pytest.raises(UsageError) as error:
@@ -117,7 +118,7 @@ ELEMENTS = {
 
 
 @pytest.mark.parametrize("text", ELEMENTS)
-def test_what_the_kernel_has_not_is_refused(tmp_path: Path, text: str) -> None:
+def test_elements_that_the_kernel_lacks_are_refused(tmp_path: Path, text: str) -> None:
     file = checked(tmp_path, text)
     assert file is not None
     with pytest.raises(UsageError, match=ELEMENTS[text]):
@@ -133,7 +134,7 @@ INPLACE = {
 
 
 @pytest.mark.parametrize("text", INPLACE)
-def test_what_advice_in_place_may_not(tmp_path: Path, text: str) -> None:
+def test_statements_not_allowed_in_advice_in_place_are_refused(tmp_path: Path, text: str) -> None:
     file = checked(tmp_path, text)
     if not INPLACE[text]:
         assert file is None
@@ -144,7 +145,7 @@ def test_what_advice_in_place_may_not(tmp_path: Path, text: str) -> None:
     assert INPLACE[text] in error.value.message
 
 
-def test_advice_in_place_returns_what_it_may_compute(tmp_path: Path) -> None:
+def test_advice_in_place_may_return_computed_values(tmp_path: Path) -> None:
     advice = "if (p->f_count) return -EBUSY; return p->f_mode / 2;"
     file = checked(tmp_path, f"K: call(int f(struct file *p)) then inplace {{ {advice} }};")
     assert file is not None
@@ -227,7 +228,7 @@ TREES = st.recursive(
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(TREES, min_size=8, max_size=8))
-def test_what_is_accepted_does_as_c_does(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+def test_confined_c_computes_the_same_as_c(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     """Several texts are compiled at once, as a sum. INT_MIN / -1, which stops a processor, is left to the next test."""
     c = ConfinedC(["p", "k", "v"])
     plain = " + ".join(f"(long)({one}) * {3**n}" for n, one in enumerate(texts))
@@ -241,7 +242,7 @@ def test_what_is_accepted_does_as_c_does(tmp_path_factory: pytest.TempPathFactor
      ("p->to->many[3] % -1", "0", 0), ("p->to->next->n", "0", 1), ("p->to->next->next->n", "0", 1),
      ("*(long *)k", "0", 1), ("p->to->next && p->to->next->n", "0", 0)],
 )  # fmt: skip
-def test_what_would_stop_the_processor_is_noted(tmp_path: Path, text: str, value: str, unread: int) -> None:
+def test_trapping_operations_are_checked_and_noted(tmp_path: Path, text: str, value: str, unread: int) -> None:
     """Negative control: the unconfined text ends the program by a signal."""
     made = ConfinedC(["p", "k", "v"]).value(text)
     assert compared(tmp_path, value, made) == f"1 {unread}"
@@ -272,31 +273,33 @@ static struct task task = { 5, 6 }, *t = &task;
      ("d_is_negative(d)", 0, 0), ("d_is_positive(n) ? d_inode(n)->i_size : 3", 3, 0), ("d_is_symlink(d)", 1, 0),
      ("d_is_reg(d) + d_is_reg(n)", 0, 0), ("100 * task_pid_nr(t) + task_tgid_nr(t)", 506, 0)],
 )  # fmt: skip
-def test_functions_that_read_members_are_checked_loads(tmp_path: Path, text: str, value: int, unread: int) -> None:
+def test_kernel_functions_that_read_members_become_checked_loads(
+    tmp_path: Path, text: str, value: int, unread: int
+) -> None:
     """The program has no such functions: they are not called."""
     made = ConfinedC(["d", "n", "f", "nowhere", "t"]).value(text)
     assert compared(tmp_path, str(value), made, declared=READING) == f"1 {unread}"
 
 
 @pytest.mark.parametrize("text", ["d_inode()", "d_inode(d, d)", "d_name(d)"])
-def test_other_functions_are_still_refused(text: str) -> None:
+def test_calls_of_other_functions_are_refused(text: str) -> None:
     with pytest.raises(Confined, match="is called"):
         ConfinedC(["d"]).value(text)
 
 
-def test_where_a_process_says_members_are_is_not_read() -> None:
+def test_pointers_from_a_process_are_not_followed() -> None:
     c = ConfinedC(["kept"], foreign=Foreign(frozenset(["kept"])))
     with pytest.raises(Confined, match="where kept leads"):
         c.value("d_is_positive(kept)")
     assert c.value("new_encode_dev(kept)") == "new_encode_dev(kept)"
 
 
-def test_a_macro_of_the_file_comes_before_a_function_of_the_kernel() -> None:
+def test_a_macro_of_the_file_overrides_a_kernel_function() -> None:
     c = ConfinedC(["d"], macros={"d_inode": 1})
     assert c.value("d_inode(d)") == "gilk_macro_d_inode(d)"
 
 
-def test_a_macro_does_not_stand_for_what_is_around_fragments(tmp_path: Path) -> None:
+def test_macros_do_not_affect_the_generated_code_around_fragments(tmp_path: Path) -> None:
     """Whatever it is called: the name that it has in C is another one."""
     names = ("gilk_fetch", "if", "sizeof", "gilk_loaded", "count")
     text = "".join(f"#define {name}(x) (x)\n" for name in names)
@@ -309,7 +312,7 @@ def test_a_macro_does_not_stand_for_what_is_around_fragments(tmp_path: Path) -> 
     assert demand.condition.text == "gilk_holds((gilk_fetch((*(a))) && gilk_macro_count(3)))"
 
 
-def test_lengths_of_arrays_may_be_numbers() -> None:
+def test_array_lengths_may_be_numbers() -> None:
     text = ConfinedC(["a"]).value("sizeof(int[4 * sizeof(long)]) + (long)(int (*)[3])a")
     assert "panic" not in text and "[3]" in text
 

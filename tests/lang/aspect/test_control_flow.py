@@ -73,7 +73,7 @@ def test_the_model_matches_where_the_stack_says(told: list[Told], functions: tup
     assert found == expected and any(expected)
 
 
-def test_without_the_jumps_the_model_is_wrong(told: list[Told]) -> None:
+def test_without_jump_events_the_model_is_wrong(told: list[Told]) -> None:
     """Negative control: without jump events, the model still has the frames that a jump has left."""
     model = AspectModel((sequence(element(ControlFlow(False, (calling("foo"),), calling("bar")))),))
     steps = [one for one in told if one.kind != "unwind"]

@@ -34,11 +34,11 @@ FIRST = element(calling("a", "k", "m"))
         (element(AliasAccess(True, "k", "8")), ("k",)),
     ],
 )
-def test_an_instance_is_found_by_what_is_compared_with_the_event(second: Element, keys: tuple[str, ...]) -> None:
+def test_keys_are_the_bound_names_compared_with_the_event(second: Element, keys: tuple[str, ...]) -> None:
     assert derived.keys(sequence(FIRST, second), 1) == keys
 
 
-def test_alternatives_have_the_keys_that_all_of_them_have() -> None:
+def test_keys_of_alternatives_are_those_that_all_have() -> None:
     either = Element((
         Alternative(calling("b", "k", "m")),
         Alternative(calling("c", "x"), (qualifier("x == k"),)),
@@ -46,12 +46,12 @@ def test_alternatives_have_the_keys_that_all_of_them_have() -> None:
     assert derived.keys(sequence(FIRST, either), 1) == ("k",)
 
 
-def test_a_name_that_only_a_repeated_element_binds_is_no_key() -> None:
+def test_a_name_bound_only_by_a_repeated_element_is_no_key() -> None:
     automaton = sequence(FIRST, element(calling("b", "x"), star=True), element(calling("c", "x")))
     assert derived.keys(automaton, 2) == () and set(derived.bound_before(automaton, 2)) == {"k", "m"}
 
 
-def test_state_is_what_something_later_looks_at() -> None:
+def test_only_names_that_are_used_later_are_kept_as_state() -> None:
     automaton = sequence(
         element(calling("a", "int k", "m", "char * p"), "char path[10] = p", "struct in6_addr who = f(m)"),
         element(calling("b", "int k"), before='report("m %d", path->m, who)'),
@@ -75,12 +75,12 @@ def test_state_is_what_something_later_looks_at() -> None:
         ({"sharing": Sharing.PROCESS}, "the end of its process"),
     ],
 )
-def test_what_ends_an_instance(others: dict[str, Any], end: str) -> None:
+def test_the_ends_of_an_instance_are_named(others: dict[str, Any], end: str) -> None:
     found = sequence(FIRST, element(calling("b", "k")), **others)
     assert derived.endings(found) == ("a match of element 2", end)
 
 
-def test_costs_are_in_the_order_of_what_is_done() -> None:
+def test_more_work_at_a_hit_has_a_higher_cost() -> None:
     keyed, unkeyed = (sequence(FIRST, element(calling("b", one)), within=5) for one in ("k", "x"))
     for automaton in (keyed, unkeyed):
         for cost in hit_costs(automaton):
@@ -88,7 +88,7 @@ def test_costs_are_in_the_order_of_what_is_done() -> None:
     assert hit_costs(keyed)[1].each == 0 < hit_costs(unkeyed)[1].each
 
 
-def test_what_is_asked_for_costs() -> None:
+def test_each_additional_feature_has_a_cost() -> None:
     def moved(one: Element) -> float:
         return hit_costs(sequence(FIRST, one, within=5))[1].moved
 
@@ -102,7 +102,7 @@ def test_what_is_asked_for_costs() -> None:
     assert plain < hit_costs(wide)[1].moved
 
 
-def test_functions_of_the_kernel_that_read_members_cost_what_that_does() -> None:
+def test_kernel_functions_that_read_members_cost_as_much_as_the_loads() -> None:
     """In a process such a name is a function of the file's own."""
 
     def passed(text: str, place: str) -> float:

@@ -84,7 +84,7 @@ def compiled(tmp_path: Path, body: str) -> list[str]:
     return subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_arithmetic_is_that_of_a_compiler(tmp_path: Path) -> None:
+def test_arithmetic_gives_a_compilers_results(tmp_path: Path) -> None:
     chance = random.Random(7)
     texts = [expressions(chance)(1 + number % 4) for number in range(400)]
     # Also whether it is unsigned, and how large: by what -1 becomes next to it.
@@ -115,7 +115,7 @@ ADVICE = [
 ]
 
 
-def test_advice_does_what_a_compiler_makes_of_it(tmp_path: Path) -> None:
+def test_advice_gives_the_results_of_compiled_code(tmp_path: Path) -> None:
     functions = "".join(
         f'({{ long r_{number}(void) {one} printf("%ld\\n", r_{number}()); }});\n' for number, one in enumerate(ADVICE)
     )
@@ -147,14 +147,14 @@ def test_advice_does_what_a_compiler_makes_of_it(tmp_path: Path) -> None:
         ('s == "x"', 1),
     ],
 )
-def test_what_is_told_is_used(text: str, value: int) -> None:
+def test_values_given_with_the_event_are_used(text: str, value: int) -> None:
     assert compute(text, scope(**{"p->next": 7, "f(a, p->next)": 3, "s": "x"})).value == value
 
 
 @pytest.mark.parametrize(
     "text", ["p->next", "f(a)", "x", "a / 0", "a % (c + 3)", "*p", "sizeof(struct x)", '"a" + 1 < 2', "&a"]
 )
-def test_what_nobody_tells_is_named(text: str) -> None:
+def test_values_that_the_event_lacks_are_named(text: str) -> None:
     with pytest.raises(NotTold):
         compute(text, scope())
 
@@ -162,7 +162,7 @@ def test_what_nobody_tells_is_named(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", ")", "a +", "while (1) {}", "{", "a b", "'", '"', "(" * 500 + "a" + ")" * 500, "a" + " + a" * 5000]
 )
-def test_what_is_no_expression_is_asked_for_as_it_stands(text: str) -> None:
+def test_text_that_is_no_expression_is_looked_up_as_a_whole(text: str) -> None:
     with pytest.raises(NotTold):
         compute(text, scope())
     assert compute(text, scope(**{text: 5})).value == 5
@@ -188,5 +188,5 @@ def test_a_report_has_a_bound_and_any_bytes() -> None:
         st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3)
     ),
 )
-def test_no_format_is_too_odd_to_be_printed(form: str, values: list[Value]) -> None:
+def test_any_format_can_be_printed(form: str, values: list[Value]) -> None:
     assert len(printed(form, [told(one) for one in values])) < 6000

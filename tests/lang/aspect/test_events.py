@@ -26,7 +26,7 @@ def test_a_call_has_arguments_and_may_name_its_image() -> None:
     assert (event.pid, event.tid, event.at, event.kernel, event.values) == (7, 7, 2_000_000_000, True, (("x", 1),))
 
 
-def test_two_colons_belong_to_a_name() -> None:
+def test_two_colons_are_a_part_of_a_function_name() -> None:
     assert one(call="A::b(int)").function == "A::b(int)"
     assert one(call="A::b(int)", image="x").image == "x"
 
@@ -36,7 +36,7 @@ def test_an_access_is_of_a_variable_or_an_address() -> None:
     assert (one(read=4096, size=4).address, one(read=4096, size=4).size) == (4096, 4)
 
 
-def test_time_goes_on_where_a_line_says_none_and_comments_say_nothing() -> None:
+def test_lines_without_a_time_keep_the_last_and_comments_are_skipped() -> None:
     found = read_events(['{"call": "a", "at": 5}', "", "# a comment", '{"call": "b"}'])
     assert [(event.at, event.line) for event in found] == [(5, 1), (5, 4)]
 
@@ -93,7 +93,7 @@ def test_a_line_that_is_no_event_is_refused_with_its_number(line: str) -> None:
     assert caught.value.slug == "bad-events" and "line 2" in caught.value.message
 
 
-def test_time_does_not_go_back() -> None:
+def test_events_out_of_time_order_are_refused() -> None:
     with pytest.raises(UsageError, match="line 2"):
         read_events(['{"call": "a", "at": 5}', '{"call": "a", "at": 4}'])
 
@@ -125,7 +125,7 @@ _JSON = st.recursive(
         st.dictionaries(st.sampled_from(_KEYS), _JSON, min_size=1, max_size=4).map(json.dumps) | st.text(), max_size=5
     )
 )
-def test_whatever_comes_is_read_and_run_or_refused_by_name(lines: list[str]) -> None:
+def test_any_events_are_run_or_refused_by_name(lines: list[str]) -> None:
     model = AspectModel((sequence(element(calling("*", "n"), "*n > 1"), element(calling("a"), "return r")),))
     try:
         model.run(read_events(lines))

@@ -42,7 +42,7 @@ def lowered(text: str, name: str = "x.aspect") -> tuple[Automaton, ...]:
 
 
 @pytest.mark.parametrize("name", WORKED)
-def test_an_example_is_the_automaton_that_it_stands_for(name: str) -> None:
+def test_an_example_lowers_to_its_hand_written_automaton(name: str) -> None:
     (found,) = lowered((EXAMPLES / f"{name}.aspect").read_text())
     assert plain(found) == plain(WORKED[name])
 
@@ -97,7 +97,7 @@ def _written(part: Part, own: str) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(wholes(), happenings(6))
-def test_what_is_written_is_what_happens(whole: Whole, events: list[Happened]) -> None:
+def test_random_aspects_lower_to_the_automata_they_describe(whole: Whole, events: list[Happened]) -> None:
     """A sequence of a single element has no end but itself."""
     if len(whole.parts) == 1:
         whole = replace(whole, until=(), within=None, unique=False, sharing="any", instances=1000)
@@ -141,7 +141,7 @@ def lines(found: tuple[Automaton, ...], chance: random.Random, asked: set[str]) 
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SOUND])
-def test_every_sound_file_is_shown_and_runs_or_says_what_it_lacks(path: Path) -> None:
+def test_every_accepted_file_is_explained_and_runs_or_names_what_it_lacks(path: Path) -> None:
     found = lowered(path.read_text(), path.name)
     assert automata_text(found).count("\n") >= 3 * len(found)
     assert len(json.loads(json.dumps(automata_json(found)))) == len(found)
@@ -160,7 +160,7 @@ def test_every_sound_file_is_shown_and_runs_or_says_what_it_lacks(path: Path) ->
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SOUND])
-def test_the_checker_and_the_automaton_find_instances_by_the_same_names(path: Path) -> None:
+def test_the_checker_and_the_automaton_agree_on_keys(path: Path) -> None:
     checked = check_aspects(Source(path.name, path.read_text())).file
     assert checked is not None
     for aspect, automaton in zip(checked.aspects, automata(checked), strict=True):
@@ -176,7 +176,7 @@ def test_the_checker_and_the_automaton_find_instances_by_the_same_names(path: Pa
     st.integers(0, 12),
     st.sampled_from(["", " ", "*", "(", ";", "x", "K: "]),
 )
-def test_a_damaged_file_is_refused_or_shown(path: Path, start: int, length: int, instead: str) -> None:
+def test_a_damaged_file_is_refused_or_explained(path: Path, start: int, length: int, instead: str) -> None:
     text = path.read_text()
     start %= len(text) + 1
     found = check_aspects(Source(path.name, text[:start] + instead + text[start + length :]))

@@ -65,7 +65,7 @@ def test_an_instance_moves_once_at_an_event() -> None:
     assert deeds == ["it 1.0 began", "it 1.1 moved", "it 2.0 began"]
 
 
-def test_a_repeated_element_is_active_until_the_one_behind_matches() -> None:
+def test_a_repeated_element_is_active_until_the_next_element_matches() -> None:
     repeated = sequence(element(calling("a")), element(calling("b"), star=True), element(calling("c")))
     model, deeds = ran(repeated, calls("a", "b", "b", "c", "b"))
     assert deeds == ["it 1.0 began", "it 1.1 moved", "it 1.1 moved", "it 1.2 moved", "it 1 ended"]
@@ -73,19 +73,19 @@ def test_a_repeated_element_is_active_until_the_one_behind_matches() -> None:
     assert tally(model).matches == (1, 0, 1)
 
 
-def test_the_element_behind_comes_first_where_both_match() -> None:
+def test_the_next_element_is_preferred_to_a_repeated_one() -> None:
     both = sequence(element(calling("a")), element(calling("b"), star=True), element(calling("b", "n"), "n == 3"))
     _, deeds = ran(both, calls("a", "b1", "b3", "b1"))
     assert deeds == ["it 1.0 began", "it 1.1 moved", "it 1.2 moved", "it 1 ended"]
 
 
-def test_what_a_repeated_element_binds_is_no_test_for_its_next_match() -> None:
+def test_names_bound_by_a_repeated_element_do_not_restrict_its_next_match() -> None:
     sizes = sequence(element(calling("a")), element(calling("b", "n"), before='report("%d", n)', star=True), ABC[2])
     _, deeds = ran(sizes, calls("a", "b1", "b2"))
     assert [one for one in deeds if "reports" in one] == ["it 1.1 reports 1", "it 1.1 reports 2"]
 
 
-def test_two_repeated_elements_may_each_be_left_out() -> None:
+def test_repeated_elements_may_match_no_event() -> None:
     stars = sequence(
         element(calling("a")), element(calling("b"), star=True), element(calling("c"), star=True), element(calling("d"))
     )
@@ -93,14 +93,14 @@ def test_two_repeated_elements_may_each_be_left_out() -> None:
     assert tally(ran(stars, calls("a", "b", "d"))[0]).matches == (1, 1, 0, 1)
 
 
-def test_until_ends_an_instance_without_a_match_and_comes_behind_active_elements() -> None:
+def test_until_ends_an_instance_unless_an_active_element_matches() -> None:
     ended = sequence(*ABC, until=(element(calling("u", "k")), element(calling("b", "k"))))
     model, deeds = ran(ended, calls("a1", "a2", "b1", "u2", "b1"))
     assert deeds[2:] == ["it 1.1 moved", "it 2 until", "it 1 until"]
     assert tally(model) == AspectTally((2, 1, 0), begun=2, until=2)
 
 
-def test_within_ends_those_that_are_older() -> None:
+def test_within_ends_instances_that_are_older() -> None:
     timed = sequence(*ABC, within=10)
     text = "\n".join((call("a", 1, at=0), call("b", 1, at=10), call("a", 2, at=10), call("c", 1, at=11)))
     model, deeds = ran(timed, text)
@@ -108,29 +108,29 @@ def test_within_ends_those_that_are_older() -> None:
     assert tally(model) == AspectTally((2, 1, 0), begun=2, open=1, late=1)
 
 
-def test_unique_has_a_new_instance_take_the_place_of_an_equal_one() -> None:
+def test_with_unique_a_new_instance_replaces_an_equal_one() -> None:
     model, deeds = ran(sequence(*ABC, unique=("k",)), calls("a1", "b1", "a2", "a1", "c1"))
     assert deeds[2:] == ["it 2.0 began", "it 1 replaced", "it 3.0 began"]
     assert tally(model) == AspectTally((3, 1, 0), begun=3, open=2, replaced=1)
 
 
-def test_instances_that_have_no_room_are_lost_and_counted() -> None:
+def test_instances_without_room_are_lost_and_counted() -> None:
     model, deeds = ran(sequence(*ABC, instances=2), calls("a1", "a2", "a3", "b3", "b1", "c1", "a4"))
     assert "it .0 lost" in deeds and tally(model) == AspectTally((3, 1, 1), begun=3, open=2, ended=1, lost=1)
 
 
-def test_one_that_takes_the_place_of_another_needs_no_room() -> None:
+def test_a_replacing_instance_needs_no_room() -> None:
     assert tally(ran(sequence(*ABC, instances=1, unique=("k",)), calls("a1", "a1"))[0]).lost == 0
 
 
 @pytest.mark.parametrize(("sharing", "moved"), [(Sharing.ANY, 3), (Sharing.PROCESS, 2), (Sharing.THREAD, 1)])
-def test_who_may_continue_an_instance(sharing: Sharing, moved: int) -> None:
+def test_sharing_decides_which_threads_continue_an_instance(sharing: Sharing, moved: int) -> None:
     shared = sequence(element(calling("a")), element(calling("b"), star=True), element(calling("c")), sharing=sharing)
     text = "\n".join((call("a", pid=5), call("b", pid=5), call("b", pid=5, tid=6), call("b", pid=7)))
     assert tally(ran(shared, text)[0]).matches == (1, moved, 0)
 
 
-def test_an_instance_that_nobody_can_continue_is_gone() -> None:
+def test_instances_that_no_thread_can_continue_are_removed() -> None:
     text = (
         call("a", 1, pid=5, tid=6) + '\n{"exit": "thread", "pid": 5, "tid": 7}\n{"exit": "thread", "pid": 5, "tid": 6}'
     )
@@ -151,12 +151,12 @@ def test_texts_are_compared_up_to_their_nul_and_cut_to_the_array() -> None:
     assert tally(ran(paths, call("a", "abc") + "\n" + call("b", "abd"))[0]).ended == 0
 
 
-def test_a_test_is_made_in_the_type_that_was_bound_first() -> None:
+def test_comparisons_use_the_type_of_the_first_binding() -> None:
     narrow = sequence(element(calling("a", "int k")), element(calling("b", "k")))
     assert tally(ran(narrow, calls("a4294967297", "b1"))[0]).ended == 1
 
 
-def test_conditions_see_what_is_bound_and_all_have_to_hold() -> None:
+def test_conditions_see_bound_names_and_all_must_hold() -> None:
     later = sequence(element(calling("a", "k")), element(calling("b", "n"), "n > k", "n < 2 * k"))
     assert tally(ran(later, calls("a5", "b4", "b11", "b7"))[0]).ended == 1
     assert tally(ran(later, calls("a5", "b4", "b11"))[0]).ended == 0
@@ -170,7 +170,7 @@ def test_the_first_alternative_that_matches_binds() -> None:
     assert tally(ran(either, call("b", 1, 9) + "\n" + calls("z9"))[0]).ended == 1
 
 
-def test_an_event_that_does_not_say_what_is_asked_is_named() -> None:
+def test_an_event_that_lacks_a_needed_value_is_an_error() -> None:
     with pytest.raises(UsageError) as caught:
         ran(sequence(element(calling("a", "p"), "p->next != 0")), calls("a1"))
     assert (caught.value.slug, "p->next" in caught.value.message) == ("event-lacks-value", True)
@@ -202,11 +202,11 @@ def flow(strict: bool, *functions: str) -> Any:
         ("fb", False, 0),
     ],
 )
-def test_control_flow(stack: str, strict: bool, matches: int) -> None:
+def test_control_flow_matches_strict_and_loose_stacks(stack: str, strict: bool, matches: int) -> None:
     assert tally(ran(flow(strict, "z", "f", "b"), calls(*stack))[0]).matches == (matches,)
 
 
-def test_a_function_that_was_left_is_not_on_the_stack() -> None:
+def test_a_function_left_by_return_or_jump_is_not_on_the_stack() -> None:
     for left in ('{"return": "f"}', '{"unwind": 1}'):
         text = f"{calls('z', 'f')}\n{left}\n{calls('b')}"
         assert tally(ran(flow(False, "z", "f", "b"), text)[0]).matches == (0,)
@@ -214,12 +214,12 @@ def test_a_function_that_was_left_is_not_on_the_stack() -> None:
     assert tally(ran(flow(True, "z", "f", "b"), longjmp)[0]).matches == (1,)
 
 
-def test_a_return_takes_those_within_along_that_never_returned() -> None:
+def test_a_return_removes_inner_calls_from_the_stack() -> None:
     text = f'{calls("z", "f", "g")}\n{{"return": "f"}}\n{calls("b")}'
     assert tally(ran(flow(True, "z", "b"), text)[0]).matches == (1,)
 
 
-def test_the_innermost_that_fits_binds() -> None:
+def test_control_flow_binds_the_innermost_matching_call() -> None:
     point = ControlFlow(False, (calling("f", "n"),), GlobalAccess(True, "x"))
     outer = sequence(element(point, "value v", before='report("%d %d", n, v)'))
     _, deeds = ran(outer, calls("f1", "f2", "g") + '\n{"write": "x", "value": 9}')
@@ -234,7 +234,7 @@ def test_threads_have_stacks_of_their_own() -> None:
 # Accesses.
 
 
-def test_a_write_has_a_value_before_and_one_to_be_written() -> None:
+def test_a_write_has_the_old_value_and_the_new_one() -> None:
     point = GlobalAccess(True, "status")
     written = sequence(element(point, "value v", "old o", "v && !o", after='report("%d %d", o, v)'))
     text = '{"write": "status", "value": 3, "old": 0}\n{"write": "status", "value": 4, "old": 3}\n{"read": "status"}'
@@ -248,7 +248,7 @@ def test_members_and_wholes_overlap() -> None:
         assert tally(ran(sequence(element(point)), f'{{"read": "{variable}"}}')[0]).matches == (matches,), variable
 
 
-def test_a_read_in_place_is_what_advice_returns() -> None:
+def test_a_read_in_place_yields_the_value_that_advice_returns() -> None:
     replaced = sequence(element(GlobalAccess(False, "x"), inplace="{ return proceed() + 1; }"))
     assert ran(replaced, '{"read": "x", "value": 4}')[1][-2:] == ["it 1.0 proceeds 4", "returns 5"]
 
@@ -269,7 +269,7 @@ def around(text: str, **others: Any) -> Any:
     return sequence(element(calling("f", "int n"), inplace=text), **others)
 
 
-def test_advice_in_place_nests_the_first_woven_outermost() -> None:
+def test_advice_in_place_nests_with_the_first_woven_outermost() -> None:
     one = around('{ report("1 in"); long r = proceed(n + 1); report("1 out %ld", r); return r * 2; }', name="one")
     two = around('{ report("2 in %d", n); long r = proceed(); report("2 out %ld", r); return r + 1; }', name="two")
     _, deeds = ran((one, two), calls("f1") + '\n{"return": "f", "value": 10}')
@@ -278,7 +278,7 @@ def test_advice_in_place_nests_the_first_woven_outermost() -> None:
     assert "two 1.0 proceeds 2" in deeds
 
 
-def test_a_call_that_advice_does_not_proceed_to_does_not_happen() -> None:
+def test_a_call_does_not_happen_if_advice_does_not_proceed() -> None:
     within = sequence(element(calling("g")), name="within")
     behind = sequence(element(calling("f"), "return r"), name="behind")
     text = calls("f1", "g") + '\n{"return": "g"}\n{"return": "f", "value": 3}\n' + calls("g")
@@ -298,7 +298,7 @@ def test_a_second_proceed_is_a_second_return() -> None:
     assert deeds[-1] == "returns 3"
 
 
-def test_observers_come_before_what_may_replace_and_after_in_the_other_order() -> None:
+def test_advice_before_runs_before_advice_in_place_and_advice_after_in_reverse_order() -> None:
     early = sequence(element(calling("f"), before='report("early")'), name="early")
     late = [sequence(element(calling("f"), after=f'report("{one}")'), name=one) for one in ("first", "second")]
     place = around('{ report("place"); return proceed(); }', name="place")
@@ -307,12 +307,12 @@ def test_observers_come_before_what_may_replace_and_after_in_the_other_order() -
     assert said == ["early", "place", "second", "first"]
 
 
-def test_suspended_advice_that_a_longjmp_leaves_is_abandoned() -> None:
+def test_longjmp_abandons_suspended_advice() -> None:
     model, deeds = ran(around("{ return proceed(); }"), calls("f1", "g") + '\n{"unwind": 2}\n{"return": "f"}')
     assert tally(model).abandoned == 1 and not any("returns" in one for one in deeds)
 
 
-def test_join_points_in_advice_do_not_match_in_its_file() -> None:
+def test_calls_made_by_advice_do_not_match_aspects_of_its_file() -> None:
     own = sequence(element(calling("f")), name="own", file="a.aspect")
     other = sequence(element(calling("f")), name="other", file="b.aspect")
     model, _ = ran((own, other), call("f", inside="a.aspect") + "\n" + call("g", inside="a.aspect"))
@@ -321,7 +321,7 @@ def test_join_points_in_advice_do_not_match_in_its_file() -> None:
     assert ran((own, other), call("f", inside=True))[0].counts()["other"].inside == 1
 
 
-def test_words_of_an_instance_are_written_by_its_advice_alone() -> None:
+def test_only_an_instances_advice_writes_its_words() -> None:
     words = (Word(BoundName("by", "int"), "40 + 1"),)
     noting = sequence(
         element(calling("a", "k")),
@@ -334,7 +334,7 @@ def test_words_of_an_instance_are_written_by_its_advice_alone() -> None:
     assert "it 1.1 sets by = 2" in deeds
 
 
-def test_advice_denies() -> None:
+def test_deny_makes_the_call_fail() -> None:
     _, deeds = ran(around("{ if (n) { deny(EACCES); } return proceed(); }"), calls("f1"))
     assert deeds[-2:] == ["it 1.0 denies EACCES", "returns -1"]
 
@@ -349,7 +349,7 @@ def test_tables_are_summed_by_key() -> None:
 # Groups.
 
 
-def test_elements_match_where_they_are_placed() -> None:
+def test_elements_match_only_in_the_groups_they_are_placed_in() -> None:
     placed = sequence(element(calling("a"), places=("A",)), element(calling("b"), places=("K",)), element(calling("c")))
     text = '{"groups": {"A": [5]}}\n' + "\n".join((
         call("a", pid=6), call("a", pid=5, kernel=True), call("a", pid=5), call("b", pid=5),
@@ -372,7 +372,7 @@ def test_children_inherit_membership_and_stack() -> None:
     assert tally(ran(member, text)[0]).matches == (1,)
 
 
-def test_a_call_that_was_entered_elsewhere_or_while_off_finishes_unadvised() -> None:
+def test_calls_entered_before_joining_or_while_off_finish_unadvised() -> None:
     behind = sequence(element(calling("f"), "return r"))
     returns = '{"return": "f", "value": 1}'
     assert tally(ran(behind, returns)[0]).matches == (0,)
@@ -380,7 +380,7 @@ def test_a_call_that_was_entered_elsewhere_or_while_off_finishes_unadvised() -> 
     assert tally(ran(behind, calls("f") + "\n" + returns)[0]).matches == (1,)
 
 
-def test_accesses_by_an_alias_reach_what_was_bound() -> None:
+def test_accesses_through_an_alias_match_the_bound_memory() -> None:
     store = AliasAccess(True, "b", "n + 64")
     overflow = sequence(
         element(calling("malloc", "size_t n"), "return void *b", "b && n >= 64"),

@@ -116,7 +116,7 @@ def test_the_naive_implementation_agrees(whole: Whole, events: list[Happened]) -
 
 @settings(max_examples=100, deadline=None)
 @given(wholes(), happenings(40))
-def test_every_log_is_a_path_and_counts_add_up(whole: Whole, events: list[Happened]) -> None:
+def test_every_instance_log_is_a_path_and_counts_add_up(whole: Whole, events: list[Happened]) -> None:
     model = AspectModel((automaton(whole),))
     found: list[tuple[Deed, ...]] = []
     firsts = 0
@@ -137,7 +137,7 @@ def test_every_log_is_a_path_and_counts_add_up(whole: Whole, events: list[Happen
 
 @settings(max_examples=60, deadline=None)
 @given(wholes(), happenings(30))
-def test_nothing_depends_on_the_key_of_another(whole: Whole, events: list[Happened]) -> None:
+def test_instances_of_different_keys_are_independent(whole: Whole, events: list[Happened]) -> None:
     """All elements bind k: one key fares as if there were no other."""
     keyed = replace(
         whole,
@@ -159,7 +159,7 @@ def _named(run: naive.Run, events: list[Happened]) -> object:
 
 @settings(max_examples=50, deadline=None)
 @given(wholes(), wholes(), happenings(25))
-def test_aspects_do_not_disturb_each_other(one: Whole, other: Whole, events: list[Happened]) -> None:
+def test_aspects_are_independent(one: Whole, other: Whole, events: list[Happened]) -> None:
     both = (automaton(one), replace(automaton(other), name="other"))
     steps = AspectModel(both).run(map(event, events))
     mine = tuple(tuple(deed for deed in deeds if deed.aspect == "it") for deeds in steps)
@@ -168,7 +168,7 @@ def test_aspects_do_not_disturb_each_other(one: Whole, other: Whole, events: lis
 
 @settings(max_examples=50, deadline=None)
 @given(wholes(), happenings(25))
-def test_advice_runs_once_for_each_match_that_has_room(whole: Whole, events: list[Happened]) -> None:
+def test_advice_runs_once_for_each_match_with_room(whole: Whole, events: list[Happened]) -> None:
     plain = automaton(whole)
     advised = replace(
         plain, elements=tuple(replace(one, advice=AdviceCode(Advising.BEFORE, 'report("x")')) for one in plain.elements)

@@ -44,7 +44,7 @@ def bindings(alternative: CheckedAlternative) -> list[tuple[str, BindingSource]]
         ("unique(a) seq(call(void f(int a)); call(void g(int a)));", CheckedFunction),
     ],
 )
-def test_five_kinds_of_join_points(text: str, kind: type[object]) -> None:
+def test_the_language_has_five_kinds_of_join_points(text: str, kind: type[object]) -> None:
     assert isinstance(aspect(text).elements[0].alternatives[0].point, kind)
 
 
@@ -90,7 +90,7 @@ def test_a_value_is_computed_at_the_match() -> None:
     assert found["IP_CLIENT"].expression.names == ("http",)
 
 
-def test_a_read_of_a_variable_has_its_value() -> None:
+def test_a_read_of_a_variable_binds_its_value() -> None:
     alternative = aspect("readGlobal(int lib:x.y) && value(v) then { x.y = v; };").elements[0].alternatives[0]
     assert isinstance(alternative.point, CheckedGlobal)
     assert (alternative.point.image, alternative.point.path, alternative.point.write) == ("lib", "x.y", False)
@@ -98,14 +98,14 @@ def test_a_read_of_a_variable_has_its_value() -> None:
     assert tags("readGlobal(int x) && old(o);") == {"A_TYPE"}
 
 
-def test_a_write_of_a_variable_has_both_values() -> None:
+def test_a_write_of_a_variable_binds_old_and_new_value() -> None:
     alternative = (
         aspect("writeGlobal(int x) && value(v) && old(o) then after { g(v, o); };").elements[0].alternatives[0]
     )
     assert bindings(alternative) == [("v", BindingSource.VALUE), ("o", BindingSource.OLD)]
 
 
-def test_an_alias_is_what_an_element_before_has_bound() -> None:
+def test_an_alias_is_a_pointer_bound_by_an_earlier_element() -> None:
     text = (
         "unique(p) seq(call(int *f(void)) && return(p); write(p) && value(v) then { g(v); } *; call(void h(int *p)));"
     )
@@ -122,7 +122,7 @@ def test_a_control_flow_is_strict_or_not_and_ends_in_a_call_or_access(word: str,
     assert point.strict is strict and [one.name for one in point.outer] == ["zoo", "foo"]
 
 
-def test_the_last_element_of_a_control_flow_says_what_advice_sees() -> None:
+def test_advice_sees_the_values_of_the_last_element_of_a_control_flow() -> None:
     flow = "controlflow(call(void zoo(int a)), {})"
     assert tags(flow.format("writeGlobal(int x)") + " && value(v) && old(o);") == set()
     assert tags(flow.format("writeGlobal(int x)") + " && return(r);") == {"A_TYPE"}
@@ -141,7 +141,7 @@ def test_an_access_to_an_alias_cannot_begin_a_sequence() -> None:
     assert tags("unique(v) seq(readGlobal(int x) && value(v); call(void f(int v)));") == set()
 
 
-def test_what_is_bound_is_used_in_another_process_or_the_kernel() -> None:
+def test_bound_names_are_used_in_another_process_or_the_kernel() -> None:
     text = "group A; group B; unique(n) seq(A: call(void f(int n)); K: call(int g(int n)) *; B: call(void h(int n)));"
     found = aspect(text)
     assert [one.places for one in found.elements] == [("A",), ("K",), ("B",)]
@@ -149,7 +149,7 @@ def test_what_is_bound_is_used_in_another_process_or_the_kernel() -> None:
     assert [[key.name for key in one.keys] for one in found.elements] == [[], ["n"], ["n"]]
 
 
-def test_each_element_has_advice_of_its_own_and_c_serves_all() -> None:
+def test_each_element_has_its_own_advice_and_all_share_c_functions() -> None:
     text = """%{ static int small(int n) { return n < 9; } %}
         unique(n) seq(call(void f(int n)) && if (small(n)) then { one(n); }; call(void g(int n)) then { two(n); });"""
     found = checked(text).file
@@ -167,7 +167,7 @@ def test_a_place_is_a_group_or_several() -> None:
     assert tags(text.format("D:")) == {"A_GROUP"}
 
 
-def test_advice_changes_groups_that_there_are() -> None:
+def test_advice_may_change_only_declared_groups() -> None:
     text = "group A; A: call(int f(void)) && return(r) then after {{ join({}, r); leave(A, pid()); }};"
     assert tags(text.format("A")) == set()
     assert tags(text.format("B")) == {"A_GROUP"}
@@ -177,7 +177,7 @@ def test_other_machines_are_refused_by_name() -> None:
     assert tags("group A; A@web: call(void f(void));") == {"A_ELSEWHERE"}
 
 
-def test_functions_and_names_of_cpp() -> None:
+def test_cpp_functions_are_named_as_in_the_source() -> None:
     found = aspect("call(void lib:`C::m(int, char const*)`(void *this, int n, char *s)) && if (this && n);")
     point = found.elements[0].alternatives[0].point
     assert isinstance(point, CheckedFunction)

@@ -37,13 +37,13 @@ def test_accounting_charges_each_client_for_its_own_reads_until_its_request_ends
     assert tally(model) == AspectTally((2, 2, 1), begun=2, open=1, ended=1)
 
 
-def test_a_race_is_stopped_and_a_plain_open_is_not() -> None:
+def test_the_race_example_denies_the_race_and_no_plain_open() -> None:
     model, said = example("race")
     assert said == ["reports race on /a, by 20", "denies EACCES", "returns -1", "returns 3"]
     assert tally(model) == AspectTally((2, 1, 2), begun=2, ended=2)
 
 
-def test_a_race_is_stopped_also_where_the_kernels_part_saw_nothing() -> None:
+def test_the_race_example_works_without_the_kernels_part() -> None:
     """The culprit is not known then. Negative control: without the last element's advice nothing is denied."""
     text = (EXAMPLES / "race.events").read_text()
     unseen = "\n".join(line for line in text.splitlines() if "vfs_rename" not in line)
@@ -60,29 +60,29 @@ def test_an_open_more_than_ten_seconds_later_is_no_race() -> None:
     assert tally(model).late == 1 and not any("denies" in one for one in deeds)
 
 
-def test_a_chunk_of_a_negative_size_is_refused_and_others_pass() -> None:
+def test_the_chunked_example_refuses_only_negative_sizes() -> None:
     model, said = example("chunked")
     assert said == ["reports chunk of -1 bytes refused", "returns -1", "returns 0"]
     assert tally(model).matches == (2,)
 
 
-def test_a_finalized_statement_is_not_used_until_it_is_another() -> None:
+def test_the_finalized_example_refuses_a_statement_until_it_is_prepared_again() -> None:
     model, said = example("finalized")
     assert said == ["reports 0x64 used", "returns 21"]
     assert tally(model) == AspectTally((1, 1, 1), begun=1, ended=1)
 
 
-def test_a_command_that_fails_in_a_sourced_file_is_reported_with_the_file() -> None:
+def test_the_status_example_reports_a_failed_command_with_its_sourced_file() -> None:
     assert example("status")[1] == ["reports /etc/profile: status 127"]
 
 
-def test_a_store_behind_a_block_is_reported_and_not_made() -> None:
+def test_the_overflow_example_reports_and_suppresses_a_store_past_a_block() -> None:
     model, said = example("overflow")
     assert said == ["reports 8 at 96 of 100"]
     assert tally(model) == AspectTally((1, 1, 1), begun=1, ended=1)
 
 
-def test_a_missing_check_is_put_in() -> None:
+def test_the_fix_example_adds_the_missing_check() -> None:
     assert example("fix")[1] == ["returns -19"]
 
 
@@ -110,12 +110,12 @@ def test_the_papers_accounting_ends_at_the_first_read_and_charges_every_instance
 
 
 @pytest.mark.parametrize(("argument", "matches"), [(0, 1), (5, 0)])
-def test_the_papers_null_argument(argument: int, matches: int) -> None:
+def test_the_papers_example_of_a_null_argument(argument: int, matches: int) -> None:
     model, deeds = ran(NULL_ARGUMENT, f'{{"call": "foo", "args": [{argument}]}}')
     assert tally(model).matches == (matches,) and ("it 1.0 calls exit(0)" in deeds) == bool(matches)
 
 
-def test_an_overflow_that_begins_before_the_block_or_far_behind_is_none() -> None:
+def test_the_overflow_example_ignores_stores_before_or_far_past_the_block() -> None:
     text = (EXAMPLES / "overflow.events").read_text()
     for address in (900, 1164, 992):
         assert tally(ran(OVERFLOW, text.replace("1096", str(address)))[0]).matches == (1, 0, 1), address

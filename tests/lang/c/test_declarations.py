@@ -97,7 +97,7 @@ def left_out(made: Made, roots: list[NamedType]) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("seed", range(4))
-def test_members_are_at_the_same_bits(tmp_path: Path, compiler: str, seed: int) -> None:
+def test_recreated_declarations_have_members_at_the_same_bits(tmp_path: Path, compiler: str, seed: int) -> None:
     made = Made(seed)
     expected = printed(tmp_path, "original", made.types, made, compiler)
     found = sections.read(tmp_path / "original")

@@ -44,7 +44,7 @@ def linear(what: Aggregating, value: int) -> int:
 
 
 @given(st.one_of(st.just(QUANTIZE), LQUANTIZE, LLQUANTIZE), VALUES)
-def test_every_value_has_its_cell(what: Aggregating, value: int) -> None:
+def test_every_value_is_counted_in_the_cell_of_its_range(what: Aggregating, value: int) -> None:
     assume(what.function is not Function.LLQUANTIZE or len(set(what.edges)) == len(what.edges))
     found = buckets.bucket(what, value)
     assert found == linear(what, value)
@@ -57,17 +57,17 @@ def test_every_value_has_its_cell(what: Aggregating, value: int) -> None:
     [(0, 63), (1, 64), (2, 65), (3, 65), (4, 66), (-1, 62), (-2, 61), (-3, 61), (-4, 60), (1 << 62, 126),
      (HIGHEST, 126), (-(1 << 62), 0), (LOWEST, 0)],
 )  # fmt: skip
-def test_quantize(value: int, cell: int) -> None:
+def test_cells_of_quantize(value: int, cell: int) -> None:
     assert buckets.quantize(value) == cell
 
 
-def test_quantizes_cells_are_labelled_with_the_end_nearer_to_nought() -> None:
+def test_cells_of_quantize_are_labelled_with_the_end_nearer_to_zero() -> None:
     names = buckets.labels(QUANTIZE)
     assert names[61:67] == ("-2", "-1", "0", "1", "2", "4")
     assert (names[0], names[126]) == ("-4611686018427387904", "4611686018427387904")
 
 
-def test_lquantize_counts_what_lies_outside() -> None:
+def test_lquantize_counts_values_outside_its_range() -> None:
     what = Aggregating(Function.LQUANTIZE, low=-10, high=20, step=10)
     assert [buckets.bucket(what, value) for value in (-11, -10, -1, 0, 19, 20, HIGHEST, LOWEST)] == [
         0, 1, 1, 2, 3, 4, 4, 0,
@@ -86,7 +86,7 @@ def test_llquantizes_steps_grow_with_the_magnitude() -> None:
     assert [buckets.bucket(what, value) for value in (0, 1, 7, 16, LOWEST, -7, HIGHEST)] == [7, 8, 11, 14, 0, 3, 14]
 
 
-def test_llquantizes_middle_is_named_by_what_is_to_be_seen() -> None:
+def test_the_middle_cell_of_llquantize_is_labelled_by_the_cells_shown() -> None:
     what = Aggregating(Function.LLQUANTIZE, factor=10, low=2, high=3, steps=10)
     middle = len(what.edges)
     assert buckets.labels(what, middle)[middle] == "< 100"

@@ -125,7 +125,7 @@ def statement(chance: random.Random, depth: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_any_clause(tmp_path: Path, seed: int) -> None:
+def test_any_accepted_clause_compiles(tmp_path: Path, seed: int) -> None:
     """The accepted clauses are compiled together."""
     chance, accepted = random.Random(seed), [PRELUDE]
     for number in range(800):
@@ -158,7 +158,7 @@ def damaged(chance: random.Random, text: str) -> str:
     return " ".join(words)
 
 
-def test_any_program_that_is_damaged(tmp_path: Path) -> None:
+def test_any_damaged_program_is_refused_or_compiles(tmp_path: Path) -> None:
     chance, accepted = random.Random(1), []
     for _ in range(500):
         made = code(damaged(chance, chance.choice(TEXTS)))
@@ -170,6 +170,6 @@ def test_any_program_that_is_damaged(tmp_path: Path) -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from([*LEAVES, *PREFIXES, *OPERATORS, *MARKS]), max_size=30))
-def test_any_tokens(words: list[str]) -> None:
+def test_any_tokens_are_refused_or_compile(words: list[str]) -> None:
     code(f"{PRELUDE}BEGIN {{ {' '.join(words)} }}")
     code(f"int {' '.join(words)}")

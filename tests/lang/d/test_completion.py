@@ -45,7 +45,7 @@ def _at_end(found: object, text: str) -> bool:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_what_is_offered_may_stand_there(script: Path) -> None:
+def test_completions_may_stand_at_their_place(script: Path) -> None:
     """This is checked at the ends of all words of a script and at other letters. With a word put in, the text before
     it can go on if it could before, and a complete program stays complete if the word is complete."""
     text = script.read_text()
@@ -112,7 +112,7 @@ def test_what_is_offered_may_stand_there(script: Path) -> None:
         ("pid1:a.out:ns::f:en", "probe", "entry"),
     ],
 )
-def test_a_place_has_its_words(text: str, kind: str, some: str) -> None:
+def test_completions_at_typical_places(text: str, kind: str, some: str) -> None:
     """The program declares a few things, and is complete except for the place in question."""
     rest = """
         struct s { int first; struct { int inner; }; struct s *second; };
@@ -139,7 +139,7 @@ def test_options_are_offered_where_the_line_ends() -> None:
     st.sampled_from(["", "BEGIN { ", "BEGIN /", "x[", "struct s { "]),
     st.floats(0, 1),
 )
-def test_any_text_has_an_opening(tokens: list[str], before: str, share: float) -> None:
+def test_completion_works_at_any_place_of_any_text(tokens: list[str], before: str, share: float) -> None:
     text = before + " ".join(tokens)
     at = int(share * len(text))
     there = opening(text, at)
@@ -151,7 +151,7 @@ def test_any_text_has_an_opening(tokens: list[str], before: str, share: float) -
 
 @settings(max_examples=100)
 @given(st.text(max_size=200), st.integers(-5, 300))
-def test_no_letter_is_too_strange(text: str, at: int) -> None:
+def test_completion_works_with_any_characters(text: str, at: int) -> None:
     there = opening(text, at)
     assert there.prefix == text[there.start : max(0, min(at, len(text)))]
 
@@ -166,7 +166,7 @@ def test_no_letter_is_too_strange(text: str, at: int) -> None:
     ],
     ids=lambda text: text[:12],
 )  # fmt: skip
-def test_the_time_is_in_proportion_to_the_length(text: str) -> None:
+def test_completion_takes_time_linear_in_the_length(text: str) -> None:
     """A text ten times as long must not take a hundred times as long, in processor time."""
     def took(part: str) -> float:
         begun = time.process_time()

@@ -71,7 +71,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_text(tmp_path_factory.mktemp("deeds"), "deeds", PROGRAM, "-O1")
 
 
-def test_what_is_done_to_a_process_is_done_there_and_then(program: Path, tmp_path: Path) -> None:
+def test_destructive_actions_take_effect_at_the_probe(program: Path, tmp_path: Path) -> None:
     text = f"""
         {HOT} /arg0 % 10 == 0/ {{ raise(SIGUSR1); }}
         {HOT} /arg0 == 7/ {{ copyoutstr("written", arg1, 32); chill(20000000);
@@ -100,7 +100,7 @@ def test_what_is_done_to_a_process_is_done_there_and_then(program: Path, tmp_pat
     assert f"in {tmp_path} of /\n{os.geteuid()} {os.getegid()} 0\n" in done.stdout
 
 
-def test_a_process_is_stopped_and_the_consumer_goes_on(program: Path) -> None:
+def test_stop_stops_the_process_and_not_the_consumer(program: Path) -> None:
     with subprocess.Popen([program, "long"], stdout=subprocess.DEVNULL) as child:
         text = f"""int n; {HOT} /!n/ {{ n = 1; printf("before\\n"); stop(); printf("with it\\n"); }}
             tick-100ms /n/ {{ printf("tick\\n"); n++; }} tick-100ms /n > 3/ {{ exit(3); }}"""
@@ -118,7 +118,7 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_a_string_is_copied_out_and_no_more_than_there_is_of_it(program: Path) -> None:
+def test_copyout_writes_no_more_than_the_length_of_the_string(program: Path) -> None:
     """The program prints its memory."""
     text = f"""
         {HOT} /arg0 == 7/ {{ copyoutstr("abcdefgh", arg1, 32); }}

@@ -60,7 +60,8 @@ def tag_of(statement: str, before: str = "", probe: str = "BEGIN") -> str:
 
 _BEFORE = "self int s; BEGIN { @ = count(); @by[pid] = count(); }"
 _NOT_FUNCTIONS = ("Formats",)
-_REFUSED = ("Refused", "Of the kernel")
+_OF_THE_KERNEL = "Actions of kernel programs only"
+_REFUSED = ("Refused", _OF_THE_KERNEL)
 
 
 def test_actions_names_all_functions_once() -> None:
@@ -94,7 +95,7 @@ _ARGUMENTS["object"] = _ARGUMENTS["ptr"]
 def test_functions_are_refused_as_the_page_says(name: str) -> None:
     known = FUNCTIONS[name]
     given = [_ARGUMENTS[each] for each in known.parameters[: known.least]]
-    tag = "D_KERNEL" if name in named("actions.md", "Of the kernel") else "D_UNSUPPORTED"
+    tag = "D_KERNEL" if name in named("actions.md", _OF_THE_KERNEL) else "D_UNSUPPORTED"
     assert (tag == "D_KERNEL") == (name in OF_THE_KERNEL)
     assert tag_of(f"{name}({', '.join(given)});", _BEFORE) == tag
 
@@ -120,7 +121,7 @@ def test_variables_names_all_variables_once() -> None:
 
 
 def test_variables_are_refused_as_the_page_says() -> None:
-    assert set(named("variables.md", "Of the kernel")) == set(VARIABLES_OF_THE_KERNEL)
+    assert set(named("variables.md", "Variables of kernel programs only")) == set(VARIABLES_OF_THE_KERNEL)
     tags = dict.fromkeys(VARIABLES_OF_THE_KERNEL, "D_KERNEL")
     for name in BUILTINS:
         use = "uregs[R_RIP]" if name == "uregs" else name
@@ -134,7 +135,7 @@ def test_options_names_all_options_in_order() -> None:
     assert named("options.md") == list(ROWS)
 
 
-def test_options_names_all_that_are_refused_with_the_reason() -> None:
+def test_options_names_all_refused_options_with_the_reason() -> None:
     page = (PAGES / "options.md").read_text().partition("## Refused")[2]
     said: dict[str, str] = {}
     for reason, names in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page, re.M)[1:]:
@@ -199,11 +200,11 @@ def test_errors_names_faults_by_their_numbers() -> None:
 # The tests themselves.
 
 
-def test_what_the_roles_are_is_known() -> None:
+def test_the_pages_cover_all_roles_of_functions() -> None:
     """A new role would need a table of its own."""
     assert {known.role for known in FUNCTIONS.values()} == {Role.SUBROUTINE, Role.ACTION, Role.DEED, Role.AGGREGATING}
 
 
-def test_compiling_can_fail() -> None:
+def test_negative_control_a_wrong_program_does_not_compile() -> None:
     assert tag_of("nosuch();") == "D_FUNC_UNDEF"
     assert tag_of("trace(1);") == ""

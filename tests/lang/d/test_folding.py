@@ -227,7 +227,7 @@ def test_constants_variables_and_the_model_agree(seed: int) -> None:
 
 @settings(max_examples=1, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(1, 1 << 64))
-def test_assignments_agree_too(seed: int) -> None:
+def test_assignments_of_constants_and_variables_agree_with_the_model(seed: int) -> None:
     """``a op= b`` is ``a = (type of a)(a op b)``, of clause-local variables."""
     program, lines, wanted = Program(seed), [], []
     for number in range(60):

@@ -82,7 +82,7 @@ def build(tmp_path: Path) -> Build:
         ("clang", ("-O2", "-flto"), ()),
     ],
 )
-def test_probes_tell_what_the_program_tells_them(
+def test_probes_get_the_values_that_the_program_passes(
     build: Build, capfd: pytest.CaptureFixture[str], compiler: str, flags: tuple[str, ...], library: tuple[str, ...]
 ) -> None:
     done = traced(PROGRAM, build(compiler, *flags, library=library))
@@ -95,7 +95,7 @@ def test_probes_tell_what_the_program_tells_them(
     assert (done.refused, done.errors) == ({}, "")
 
 
-def test_nobody_listens_before_and_after(build: Build) -> None:
+def test_probes_are_enabled_only_during_a_session(build: Build) -> None:
     """The program ends when somebody has listened to it, and has gone; all files use the same counters."""
     app = build("gcc", "-O2")
     assert subprocess.run([app], capture_output=True, text=True, check=True).stdout.count("enabled 0 0") == 3
@@ -115,7 +115,7 @@ def test_probes_have_the_names_of_the_definition(build: Build) -> None:
     assert names == {"start", "small-sizes", "large", "request-done", "many", "value"}
 
 
-def test_a_note_says_what_readelf_shows(build: Build) -> None:
+def test_probe_notes_are_those_that_readelf_shows(build: Build) -> None:
     told = subprocess.run(["readelf", "-nW", build("gcc", "-O0")], capture_output=True, text=True, check=True).stdout
     first = ["start", "small__sizes", "large", "request__done", "many", "value"]
     assert re.findall(r"Name: (\S+)", told) == [*first, "small__sizes", "start"]
@@ -126,7 +126,7 @@ def test_a_note_says_what_readelf_shows(build: Build) -> None:
     assert sizes[5] == ["8f"]
 
 
-def test_without_version_nothing_is_left(tmp_path: Path) -> None:
+def test_without_dtrace_version_the_macros_are_empty(tmp_path: Path) -> None:
     (tmp_path / "app.h").write_text(header(interfaces((HERE / "app.d").read_text()), "app.h"))
     flags = ["-D_DTRACE_VERSION=0", f"-I{tmp_path}", "-O2", "-c", HERE / "library.c", "-o", tmp_path / "library.o"]
     subprocess.run(["gcc", *flags], check=True)
@@ -134,7 +134,7 @@ def test_without_version_nothing_is_left(tmp_path: Path) -> None:
     assert ".note.stapsdt" not in told and ".probes" not in told
 
 
-def test_what_cannot_be_passed_on_is_refused() -> None:
+def test_probe_arguments_that_cannot_be_passed_are_refused() -> None:
     with pytest.raises(UsageError) as caught:
         header(interfaces("typedef struct s { int x; } s_t; provider p { probe a(s_t); };"), "p.h")
     assert caught.value.slug == "not-for-a-header"

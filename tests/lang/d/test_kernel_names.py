@@ -11,7 +11,7 @@ from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.symbols import Named
 
 
-def test_names_are_those_of_kallsyms() -> None:
+def test_kernel_names_are_those_of_kallsyms() -> None:
     names = KernelNames()
     lines = re.findall(r"^([89a-f]\w{15}|0{16}) [tTdDbBrR] (\S+)$", Path("/proc/kallsyms").read_text(), re.M)
     known: dict[int, set[str]] = {}
@@ -26,6 +26,6 @@ def test_names_are_those_of_kallsyms() -> None:
             assert found == Named(0)
 
 
-def test_what_is_none_of_the_kernels_has_no_name() -> None:
+def test_addresses_outside_of_the_kernel_have_no_name() -> None:
     for address in (0, 4096, (1 << 47) - 1, (1 << 64) - 1):
         assert KernelNames().name(address) == Named(address)

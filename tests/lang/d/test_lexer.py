@@ -61,7 +61,7 @@ def test_spans_cover_the_text() -> None:
         ("$target", 1234, "", True),
     ],
 )
-def test_numbers(text: str, value: int, suffix: str, decimal: bool) -> None:
+def test_values_and_suffixes_of_numbers(text: str, value: int, suffix: str, decimal: bool) -> None:
     found = one(text)
     assert (found.kind, found.number, found.suffix, found.decimal) == (TokenKind.NUMBER, value, suffix, decimal)
 
@@ -82,13 +82,13 @@ def test_numbers(text: str, value: int, suffix: str, decimal: bool) -> None:
         ("$$pid", "99"),
     ],
 )
-def test_strings(text: str, value: str) -> None:
+def test_values_of_strings(text: str, value: str) -> None:
     found = one(text)
     assert (found.kind, found.word) == (TokenKind.TEXT, value)
 
 
 @pytest.mark.parametrize("value", ["", "plain", 'a"b\\', "\0\x01", "é\udcff", "\ud800"])
-def test_a_string_is_the_same_when_it_is_written_again(value: str) -> None:
+def test_quoting_and_unquoting_a_string_gives_it_back(value: str) -> None:
     again = literals.unescaped(literals.quoted(value)[1:-1])
     assert again.encode("utf-8", "surrogateescape") == literals.resolved(value.replace("\\", "\\\\"))
 
@@ -125,7 +125,7 @@ def test_lines_are_joined_by_backslashes() -> None:
 
 
 @pytest.mark.parametrize("text", ["\\", "\0", "é", "`1x`é", "?#", "'", '"', "$", "$$", "1e5", "/*", "#foo"])
-def test_what_is_no_token_is_rejected(text: str) -> None:
+def test_malformed_tokens_are_rejected(text: str) -> None:
     with pytest.raises(Rejected) as error:
         tokens(text)
     span = error.value.diagnostic.span

@@ -84,7 +84,7 @@ SMALL = ("-xaggsize=64k", "-xaggrate=2ms", "-xstatusrate=50ms", "-xswitchrate=5m
 
 
 @pytest.mark.parametrize("forget", ["trunc", pytest.param("clear", marks=pytest.mark.stress)])
-def test_more_keys_than_there_is_room_for(program: Path, forget: str, tmp_path: Path) -> None:
+def test_more_keys_than_fit_are_reported_as_dropped(program: Path, forget: str, tmp_path: Path) -> None:
     """All output together has everything except what is reported as dropped; and this goes on, however many keys
     come."""
     text = f"""{HOT} {{ @[arg0] = count(); @n = count(); }}
@@ -112,14 +112,14 @@ def test_more_keys_than_there_is_room_for(program: Path, forget: str, tmp_path: 
     assert counted(out, "n") == [kept + sum(counted(out, "part")) + dropped(errors)]
 
 
-def test_keys_that_nothing_makes_room_for(program: Path) -> None:
+def test_keys_that_never_fit_are_reported_as_dropped(program: Path) -> None:
     """No loss goes unreported."""
     text = f'{HOT} {{ @[arg0] = count(); }} END {{ printa("part %@d\\n", @); }}'
     out, errors = ran(program, text, "1", "2", "10000", options=SMALL)
     assert counted(out, "calls") == [sum(counted(out, "part")) + dropped(errors)] == [20000]
 
 
-def test_a_thread_begins_with_nothing_of_one_before_it(program: Path) -> None:
+def test_a_new_thread_sees_no_variables_of_an_ended_one(program: Path) -> None:
     """A new thread is often at the place of an old one, whose variables are removed meanwhile."""
     text = f"{HOT} {{ self->n++; @[self->n] = count(); }}"
     text += 'END { printa("turn %d %@d\\n", @); }'

@@ -24,7 +24,7 @@ def compiled(text: str) -> Compiled:
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.name[4:-2])
-def test_a_mistake_has_its_tag(path: Path) -> None:
+def test_a_mistake_is_refused_with_its_tag(path: Path) -> None:
     with pytest.raises(DoesNotCompile) as caught:
         compiled(path.read_text())
     wrong = caught.value.wrong
@@ -33,6 +33,6 @@ def test_a_mistake_has_its_tag(path: Path) -> None:
     assert wrong.line == 2
 
 
-def test_every_tag_has_a_mistake() -> None:
+def test_every_tag_has_a_test_program() -> None:
     covered = {path.name.split(".")[1] for path in ERRORS}
     assert covered == {*(tag.value for tag in Tag), PrintfTag.ARG_FMT.value}

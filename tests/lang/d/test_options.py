@@ -17,12 +17,12 @@ from tests.lang.d.sessions import consumer
 
 
 @pytest.mark.parametrize("name", sorted({*ROWS} - DYNAMIC))
-def test_most_are_decided_at_the_start(name: str) -> None:
+def test_most_options_cannot_be_changed_while_tracing(name: str) -> None:
     with pytest.raises(BadOption, match="illegal when tracing is active"):
         Options().set(name, "1", active=True)
 
 
-def test_no_option_is_both_there_and_refused() -> None:
+def test_no_option_is_both_supported_and_refused() -> None:
     assert not REFUSED.keys() & ROWS.keys()
     assert ROWS.keys() >= DYNAMIC
 
@@ -42,12 +42,12 @@ def test_no_option_is_both_there_and_refused() -> None:
         ("switchrate", "9" * 5000),
     ],
 )
-def test_values_that_cannot_be(name: str, value: str) -> None:
+def test_invalid_values_of_options_are_refused(name: str, value: str) -> None:
     with pytest.raises(BadOption, match="Invalid value"):
         Options().set(name, value)
 
 
-def test_sizes_are_lowered_until_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffer_sizes_are_lowered_until_they_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     real = consumers.Engine
 
     def limited(program: object, enabled: object, options: Options, process: None) -> Engine:
@@ -64,7 +64,7 @@ def test_sizes_are_lowered_until_there_is_memory(monkeypatch: pytest.MonkeyPatch
         manual.start()
 
 
-def test_without_temporal_records_come_by_processor() -> None:
+def test_without_temporal_records_are_ordered_by_processor() -> None:
     session = consumer("BEGIN { exit(0); }")
     session.start()
     records = [ClauseRecord(1, time, 1, cpu, b"") for time, cpu in ((1, 1), (2, 0), (3, 1), (4, 0))]
@@ -74,7 +74,7 @@ def test_without_temporal_records_come_by_processor() -> None:
     assert [dataclasses.astuple(record)[3] for record in session.tracing._ordered(records)] == [0, 0, 1, 1]
 
 
-def test_a_string_has_room_for_a_character() -> None:
+def test_strsize_has_room_for_at_least_one_character() -> None:
     options = Options()
     options.set("strsize", "2")
     with pytest.raises(BadOption, match="Invalid value"):

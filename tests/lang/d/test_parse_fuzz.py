@@ -36,19 +36,19 @@ def check(text: str) -> None:
 
 @settings(max_examples=80)
 @given(st.binary(max_size=200))
-def test_any_bytes(data: bytes) -> None:
+def test_the_parser_returns_for_any_bytes(data: bytes) -> None:
     check(data.decode("utf-8", "surrogateescape"))
 
 
 @settings(max_examples=80)
 @given(st.text(max_size=200), st.sampled_from(["", "BEGIN {", "int ", "BEGIN /", "#", "syscall"]))
-def test_any_text(text: str, before: str) -> None:
+def test_the_parser_returns_for_any_text(text: str, before: str) -> None:
     check(before + text)
 
 
 @settings(max_examples=150)
 @given(st.lists(st.sampled_from(TOKENS), max_size=40), st.sampled_from(["", "BEGIN { ", "x[", "struct s { "]))
-def test_any_tokens(words: list[str], before: str) -> None:
+def test_the_parser_returns_for_any_tokens(words: list[str], before: str) -> None:
     check(before + " ".join(words))
 
 
@@ -72,7 +72,7 @@ def expression(chance: random.Random, depth: int) -> str:
 
 @settings(max_examples=120)
 @given(st.randoms(use_true_random=False), st.integers(0, 4))
-def test_any_expression(chance: random.Random, depth: int) -> None:
+def test_any_expression_is_parsed_and_written_again(chance: random.Random, depth: int) -> None:
     text = expression(chance, depth)
     check(f"BEGIN / {text} / {{ {text}; }}")
     check(f"BEGIN {{ {text}; }}")
@@ -80,7 +80,7 @@ def test_any_expression(chance: random.Random, depth: int) -> None:
 
 @settings(max_examples=80)
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False), st.integers(1, 5))
-def test_any_script_that_is_damaged(text: str, chance: random.Random, times: int) -> None:
+def test_the_parser_returns_for_any_damaged_script(text: str, chance: random.Random, times: int) -> None:
     for _ in range(times):
         at = chance.randrange(len(text) + 1)
         match chance.randrange(4):
@@ -100,7 +100,7 @@ HOSTILE = '( a+ { ; a " / /**/ 1 @ a: - #~ a~ int~ * [ \\ $ ~ x; @=count();'
 
 @pytest.mark.parametrize("piece", [*HOSTILE.replace("~", "\n").split(" "), " ", "\t:"])
 @pytest.mark.parametrize("before", ["", "BEGIN { ", "BEGIN /", "int ", "int x["])
-def test_a_large_one_takes_no_time(before: str, piece: str) -> None:
+def test_large_texts_are_parsed_in_bounded_time(before: str, piece: str) -> None:
     started = time.process_time()
     assert parsed(before + piece * (60_000 // len(piece))) is not None
     assert time.process_time() - started < 3

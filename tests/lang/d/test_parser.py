@@ -28,14 +28,14 @@ def expression(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_is_read_and_is_the_same_when_it_is_written_again(path: Path) -> None:
+def test_parsing_and_writing_a_script_gives_the_same_tree(path: Path) -> None:
     tree = program(path.read_text())
     assert tree.items
     assert plain(program(unparse.program(tree)).items) == plain(tree.items)
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_node_is_where_its_parts_are(path: Path) -> None:
+def test_the_span_of_a_node_contains_those_of_its_parts(path: Path) -> None:
     nodes: list[ast.Node] = [*program(path.read_text()).items]
     for node in nodes:
         for child in children(node):
@@ -44,7 +44,7 @@ def test_a_node_is_where_its_parts_are(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.name[4:-2])
-def test_a_mistake_has_its_tag(path: Path) -> None:
+def test_a_mistake_is_refused_with_its_tag(path: Path) -> None:
     found = parsed(path.read_text(), ARGUMENTS)
     assert found.program is None
     assert found.diagnostics[0].tag == path.name.split(".")[1]
@@ -69,7 +69,7 @@ def test_a_mistake_has_its_tag(path: Path) -> None:
         ('# 30 "test"\n\nBEGIN\nexit', 31, "expected predicate and/or actions following probe description"),
     ],
 )
-def test_a_mistake_has_its_line_and_words(text: str, line: int, message: str) -> None:
+def test_a_mistake_is_reported_with_its_line_and_text(text: str, line: int, message: str) -> None:
     found = parsed(text)
     (diagnostic,) = found.diagnostics
     assert diagnostic.message == message
@@ -77,7 +77,7 @@ def test_a_mistake_has_its_line_and_words(text: str, line: int, message: str) ->
     assert found.begun.place(diagnostic.span) == ("test", line)
 
 
-def test_every_tag_of_the_parser_has_a_mistake() -> None:
+def test_every_tag_of_the_parser_has_a_test_program() -> None:
     names = "control cursor definitions depth expressions lexer literals macros parser specifiers types_syntax"
     sources = [(Path(parser.__file__).parent / f"{name}.py").read_text() for name in names.split()]
     given = {tag for source in sources for tag in re.findall(r"Tag\.(D_\w+)", source)}
@@ -128,7 +128,7 @@ def test_every_tag_of_the_parser_has_a_mistake() -> None:
         ("a.b`c", "a.b`c"),
     ],
 )
-def test_what_belongs_together(text: str, expected: str) -> None:
+def test_operators_group_by_precedence(text: str, expected: str) -> None:
     assert expression(text) == expected
 
 
@@ -145,7 +145,7 @@ def test_what_belongs_together(text: str, expected: str) -> None:
         ("int **const x;", ["Pointer", "Pointer"]),
     ],
 )
-def test_a_declarators_shape_goes_from_the_name_outwards(text: str, shape: list[str]) -> None:
+def test_the_shape_of_a_declarator_is_read_from_the_name_outwards(text: str, shape: list[str]) -> None:
     (item,) = program(text).items
     assert isinstance(item, items.Declaration)
     assert [type(one).__name__ for one in item.declarators[0].shape] == shape
@@ -166,7 +166,7 @@ def test_a_declarators_shape_goes_from_the_name_outwards(text: str, shape: list[
         ("typedef int read; read x; int read; read { }", [items.Declaration] * 3 + [items.Clause]),
     ],
 )
-def test_declarations_and_descriptions_are_told_apart(text: str, kinds: list[type] | None) -> None:
+def test_declarations_and_probe_descriptions_are_distinguished(text: str, kinds: list[type] | None) -> None:
     found = parsed(text)
     assert (None if found.program is None else [type(item) for item in found.program.items]) == kinds
 
@@ -177,24 +177,24 @@ def test_descriptions_are_without_blanks_and_macros() -> None:
     assert [one.text for one in clause.probes] == ["pid1234:a.out:main:entry", "syscall::1000:entry", "12"]
 
 
-def test_pragmas_have_words() -> None:
+def test_pragmas_are_split_into_words() -> None:
     text = '#pragma D option bufsize=4m\n#pragma D option quiet /* ? */\n#pragma D binding "1.0" x\n#pragma weak x\n#\n'
     found = [(one.kind, one.words) for one in program(text).items if isinstance(one, items.Pragma)]
     assert found == [("option", ("bufsize", "4m")), ("option", ("quiet",)), ("binding", ("1.0", "x"))]
 
 
-def test_branches_are_blocks() -> None:
+def test_branches_of_if_are_blocks() -> None:
     clause = program("BEGIN { if (a) b; else if (c) { d; } else ; }").items[0]
     assert isinstance(clause, items.Clause)
     assert unparse.item(clause) == "BEGIN\n{ if (a) { b; } else if (c) { d; } else { } }"
 
 
-def test_places_are_those_before_the_preprocessor() -> None:
+def test_places_are_those_in_the_file_before_preprocessing() -> None:
     tree = program('int a;\n# 7 "b.h" 1\nint b;\n\nint c;\n#line 3\nint d;')
     assert [tree.place(one.span) for one in tree.items] == [("test", 1), ("b.h", 7), ("b.h", 9), ("b.h", 3)]
 
 
-def test_spans_are_of_what_they_say() -> None:
+def test_spans_cover_the_text_of_their_nodes() -> None:
     text = "BEGIN /a && b/ { x = f(1 + 2, y); }"
     clause = program(text).items[0]
     assert isinstance(clause, items.Clause) and clause.predicate and clause.body
@@ -204,12 +204,12 @@ def test_spans_are_of_what_they_say() -> None:
     assert text[value.start : value.end] == "x = f(1 + 2, y)"
 
 
-def test_unused_arguments_are_not_a_mistake_with_argref() -> None:
+def test_with_argref_unused_arguments_are_accepted() -> None:
     assert parsed("BEGIN", Macros(arguments=("s", "1", "2"), argref=True)).program is not None
     assert [one.tag for one in parsed("BEGIN", Macros(arguments=("s", "1", "2"))).diagnostics] == ["D_MACRO_UNUSED"] * 2
 
 
-def test_missing_arguments_are_nothing_with_defaultargs() -> None:
+def test_with_defaultargs_missing_arguments_are_zero_or_empty() -> None:
     tree = program("BEGIN { trace($1); trace($$2); }", Macros(default=True))
     assert unparse.item(tree.items[0]) == 'BEGIN\n{ trace(0); trace(""); }'
 
@@ -219,7 +219,7 @@ def test_missing_arguments_are_nothing_with_defaultargs() -> None:
     ("before", "after"),
     [("(", ")"), ("f(", ")"), ("a[", "]"), ("x ? ", " : 1"), ("(int)((", "))"), ("@[", "]"), ("sizeof (", ")")],
 )
-def test_brackets_nest_as_deep_as_they_may(before: str, after: str, depth: int) -> None:
+def test_brackets_nest_up_to_the_limit(before: str, after: str, depth: int) -> None:
     if before == "(int)((":
         depth //= 2
     found = parsed(f"BEGIN {{ {before * depth}1{after * depth}; }}")
@@ -229,19 +229,19 @@ def test_brackets_nest_as_deep_as_they_may(before: str, after: str, depth: int) 
 
 @pytest.mark.parametrize("length", [HEIGHT - 5, 100_000])
 @pytest.mark.parametrize("link", ["a + ", "a, ", "a = ", "a ? b : ", "- ", "(int)", "*", "!", "sizeof ", "a ^^ "])
-def test_chains_are_as_long_as_they_may(link: str, length: int) -> None:
+def test_chains_of_operators_are_as_long_as_the_limit(link: str, length: int) -> None:
     found = parsed(f"BEGIN {{ {link * length}1; }}")
     assert (found.program is not None) == (length < HEIGHT)
     assert found.program or "deeply" in found.diagnostics[0].message
 
 
 @pytest.mark.parametrize("text", ["{", "if (1) ", "if (1) x; else ", "if (1) { } else "])
-def test_statements_nest_as_deep_as_they_may(text: str) -> None:
+def test_statements_nest_up_to_the_limit(text: str) -> None:
     assert not parsed(f"BEGIN {{ {text * 10_000}").program
     assert not parsed(f"BEGIN {{ {text * 10_000} ; {'}' * text.count('{') * 10_000} }}").program
 
 
 @pytest.mark.parametrize("text", ["struct { ", "int (", "int (*f)(", "int x[int ", "int (*(*"])
-def test_types_nest_as_deep_as_they_may(text: str) -> None:
+def test_types_nest_up_to_the_limit(text: str) -> None:
     found = parsed(text * 10_000)
     assert not found.program

@@ -31,7 +31,7 @@ GIVEN = {"macros", "options", "scope", "expressions", "pragmas", "least", "empty
 
 
 @pytest.mark.parametrize(("passes", "first", "last", "state"), LISTS)
-def test_a_pass_takes_what_the_one_before_it_gives(
+def test_a_pass_takes_the_result_of_the_one_before_it(
     passes: tuple[Pass, ...], first: type, last: type, state: type
 ) -> None:
     value = first
@@ -50,7 +50,7 @@ def test_values_are_frozen() -> None:
             setattr(made, fields(each)[0].name, None)
 
 
-def test_a_pass_is_a_module_of_its_name_with_a_reason_of_its_own() -> None:
+def test_each_pass_is_a_module_with_a_reason_for_its_place() -> None:
     for each in PASSES:
         assert each.run.__module__ == f"gilk.lang.d.passes.{each.name}"
         assert len(each.reason.split()) > 8, each.name
@@ -65,7 +65,7 @@ def _asked(module: ast.Module) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("number", range(len(PASSES)), ids=[each.name for each in PASSES])
-def test_a_pass_asks_for_what_it_names_and_nothing_of_later_ones(number: int) -> None:
+def test_a_pass_uses_only_the_earlier_passes_that_it_names(number: int) -> None:
     one, earlier = PASSES[number], {each.name for each in PASSES[:number]}
     module = inspect.getmodule(one.run)
     assert module is not None
@@ -101,11 +101,11 @@ def refused(text: str, *more: str) -> str:
         ("BEGIN { trace(1); speculate(1); clear(@none); }", "D_SPEC_DREC"),
     ],
 )  # fmt: skip
-def test_of_two_mistakes_the_one_of_the_earlier_pass_is_told(text: str, first: str) -> None:
+def test_the_mistake_found_by_the_earlier_pass_is_reported(text: str, first: str) -> None:
     assert refused(text) == first
 
 
-def test_a_predicate_knows_what_its_statements_declare() -> None:
+def test_a_predicate_knows_variables_that_its_statements_declare() -> None:
     for text in ("BEGIN /x == 0/ { x = 1; }", "BEGIN /x++/ { y = x; }"):
         assert compile_programs([ProgramText("script", Source("test.d", text))], Macros(), Options()).program.variables
     assert refused("BEGIN /nowhere/ { nonesuch(); }") == "D_FUNC_UNDEF"

@@ -56,7 +56,7 @@ def test_flags_width_precision_and_modifiers() -> None:
     assert one.dynamic_width and one.dynamic_precision and one.aggregation and one.rule.name == "u"
 
 
-def test_of_zero_and_minus_the_later_counts() -> None:
+def test_the_later_of_the_flags_zero_and_minus_counts() -> None:
     assert only("%0-5d").flags == Flags.LEFT
     assert only("%-05d").flags == Flags.ZERO
     assert only("%05d").width == 5
@@ -67,7 +67,7 @@ def test_a_question_mark_is_the_width_of_an_address() -> None:
     assert only("%0?p").width == 16
 
 
-def test_the_whole_of_dtraces_table_is_there() -> None:
+def test_every_conversion_of_dtraces_table_is_known() -> None:
     names = """a A c C d e E f g G hd hi ho hu hx hX i k lc ld li lo lu ls lx lX lld lli llo llu llx llX
                Le LE Lf Lg LG o p s S T u wc ws x X Y"""
     assert set(names.split()) < set(RULES)
@@ -88,7 +88,7 @@ def test_the_whole_of_dtraces_table_is_there() -> None:
         ("%5%", "format conversion #1 cannot be combined with other format flags: %%"),
     ],
 )
-def test_d_syntax(text: str, message: str) -> None:
+def test_malformed_formats_are_refused_as_d_syntax(text: str, message: str) -> None:
     with pytest.raises(Rejected) as caught:
         parse_format(text, Span(3, 9))
     found = caught.value.diagnostic
@@ -110,7 +110,7 @@ def test_d_syntax(text: str, message: str) -> None:
         ("plain", []),
     ],
 )  # fmt: skip
-def test_arguments_that_fit(format_: str, arguments: list[ArgumentKind]) -> None:
+def test_arguments_that_fit_their_conversions_are_accepted(format_: str, arguments: list[ArgumentKind]) -> None:
     check(parse_format(format_), arguments)
 
 
@@ -151,7 +151,9 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("tag", "format_", "arguments", "message"), ERRORS)
-def test_errors(tag: PrintfTag, format_: str, arguments: list[ArgumentKind], message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_with_tags(
+    tag: PrintfTag, format_: str, arguments: list[ArgumentKind], message: str
+) -> None:
     with pytest.raises(Rejected) as caught:
         check(parse_format(format_), arguments, span=Span(1, 2))
     found = caught.value.diagnostic
@@ -181,7 +183,7 @@ def rejected(call: object, *arguments: object) -> tuple[str, str]:
     return caught.value.diagnostic.tag, caught.value.diagnostic.message
 
 
-def test_printas_arguments() -> None:
+def test_wrong_arguments_of_printa_are_refused() -> None:
     check_printa([AGGREGATION, AGGREGATION], True)
     text = "printa( ) prototype mismatch: 1 args passed, 2 expected"
     assert rejected(check_printa, [], True) == ("D_PRINTA_PROTO", text)
@@ -191,7 +193,7 @@ def test_printas_arguments() -> None:
     assert (found.tag, found.message) == ("D_PRINTA_AGGBAD", "undefined aggregation: @a")
 
 
-def test_keys_of_joined_aggregations() -> None:
+def test_joined_aggregations_need_the_same_keys() -> None:
     check_joined("a", [INT, STRING], "b", [LONG, STRING])
     text = "printa( ): @a and @b do not have matching key signatures: @a has 1 key, @b has 2 keys"
     assert rejected(check_joined, "a", [INT], "b", [INT, INT]) == ("D_PRINTA_AGGKEY", text)

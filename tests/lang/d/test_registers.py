@@ -106,7 +106,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
-def test_everything_is_kept(program: Path, clause: str) -> None:
+def test_clauses_preserve_all_registers(program: Path, clause: str) -> None:
     where = "pid$target:a.out:hot:entry, pid$target:a.out:inside:entry"
     text = " ".join(f"{where} {{ {body} }}" for body in CLAUSES[clause]) + ' END { printf("the end"); }'
     done = run_gilk("dtrace", "-q", "-n", text, "-c", shlex.quote(str(program)), timeout=250)

@@ -22,7 +22,7 @@ def beside(path: Path, suffix: str) -> str:
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name[4:-2])
-def test_a_program_prints_what_it_should(path: Path) -> None:
+def test_a_program_prints_its_expected_output_and_errors(path: Path) -> None:
     assert path.read_text().startswith("/* ")
     ran = run(path)
     assert ran.output.decode() == path.with_suffix(".out").read_text()

@@ -44,11 +44,11 @@ def check(directory: Path, keys: int, times: int, *options: str) -> None:
     assert set(per.values()) == {calls}
 
 
-def test_every_update_of_eight_threads_is_there(tmp_path: Path) -> None:
+def test_no_update_of_eight_threads_is_lost(tmp_path: Path) -> None:
     check(tmp_path, 3000, 20, "-x", "aggsize=8m")
 
 
-def test_what_found_no_room_is_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
+def test_updates_without_room_are_reported_and_no_others_are_lost(tmp_path: Path) -> None:
     totals, per, said = told(tmp_path, 3000, 2, "-x", "aggsize=64k")
     dropped = sum(int(count) for count in re.findall(r"(\d+) aggregation drops? on CPU", said))
     assert totals["calls"] == THREADS * 2 * 3000
@@ -56,7 +56,7 @@ def test_what_found_no_room_is_told_and_nothing_else_is_lost(tmp_path: Path) -> 
     assert sum(per.values()) + dropped == totals["calls"]
 
 
-def test_a_table_that_few_fill_is_not_taken_from_them(tmp_path: Path) -> None:
+def test_a_table_of_keyless_clauses_is_not_emptied_under_them(tmp_path: Path) -> None:
     """Nothing records that these clauses are running, so their table is not emptied, however full."""
     keys, times = 100, 4000
     clause = "pid$target:a.out:leaf:entry { @ = quantize(arg0); }"
@@ -69,5 +69,5 @@ def test_a_table_that_few_fill_is_not_taken_from_them(tmp_path: Path) -> None:
 
 @pytest.mark.stress
 @pytest.mark.timeout(1200)
-def test_a_million_keys_and_a_minute_of_load(tmp_path: Path) -> None:
+def test_a_million_keys_during_a_minute_of_load(tmp_path: Path) -> None:
     check(tmp_path, 1_000_000, 30, "-x", "aggsize=512m")

@@ -28,7 +28,7 @@ def faults(statements: str) -> list[int]:
         "this->p = (char *)alloca(3); *this->p++ = 1; *this->p = 2;",
     ],
 )
-def test_a_store_inside(statements: str) -> None:
+def test_stores_inside_scratch_memory_work(statements: str) -> None:
     assert faults(statements) == []
 
 
@@ -49,7 +49,7 @@ def test_a_store_inside(statements: str) -> None:
         "((struct s *)&((struct s *)arg0)->c)->b += 1;",
     ],
 )
-def test_a_store_elsewhere(statements: str) -> None:
+def test_stores_outside_of_scratch_memory_are_faults(statements: str) -> None:
     assert faults(statements) == [Kind.BAD_ADDRESS]
 
 
@@ -68,5 +68,5 @@ def test_a_store_elsewhere(statements: str) -> None:
         ("bcopy(\"long\", alloca(4), -1);", Kind.BAD_SIZE),
     ],
 )  # fmt: skip
-def test_what_is_looked_at_and_copied(statements: str, kind: Kind | None) -> None:
+def test_loads_and_copies_stay_within_scratch_memory(statements: str, kind: Kind | None) -> None:
     assert faults(statements) == ([] if kind is None else [kind])

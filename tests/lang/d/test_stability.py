@@ -35,13 +35,13 @@ def test_attributes_are_read_as_they_are_written() -> None:
     assert [read(text) for text in ("", "Stable/Stable", "Stable/Stable/Stable", "Stable/Stable/ISA/CPU")] == 4 * [None]
 
 
-def test_each_of_the_three_counts_by_itself() -> None:
+def test_each_of_the_three_attributes_is_compared_separately() -> None:
     one, other = Attributes(6, 1, 5), Attributes(5, 6, 0)
     assert one.lowest(other) == Attributes(5, 1, 0)
     assert one.below(other) and other.below(one) and not one.below(one)
 
 
-def test_names_that_are_said_to_be_unusual_are_there() -> None:
+def test_names_with_special_attributes_exist() -> None:
     assert NAMES.keys() <= {*FUNCTIONS, *BUILTINS}
 
 
@@ -67,7 +67,7 @@ def test_names_that_are_said_to_be_unusual_are_there() -> None:
         ("int x;", "Stable/Stable/Common"),
     ],
 )  # fmt: skip
-def test_statements_are_as_stable_as_the_least_of_what_they_use(text: str, expected: str) -> None:
+def test_statements_are_as_stable_as_the_least_stable_name_they_use(text: str, expected: str) -> None:
     assert statements(text) == expected
 
 
@@ -97,11 +97,11 @@ _OWN = """provider own { probe start(int, char *); };
         ("syscall::read:entry, dtrace:::BEGIN", "Private/Private/ISA"),
     ],
 )
-def test_descriptions_are_as_stable_as_the_least_of_what_they_name(text: str, expected: str) -> None:
+def test_descriptions_are_as_stable_as_their_least_stable_part(text: str, expected: str) -> None:
     assert descriptions(text) == expected
 
 
-def test_what_v_prints_with_e() -> None:
+def test_verbose_output_of_a_compiled_program_has_its_stability() -> None:
     found = verbose.of_program(*compiled(_OWN + "own1:::start, own1:::start, dtrace:::END { trace(1); }"))
     told = tell_program("script", "test.d", found, alone=True)
     assert told.startswith("\nStability attributes for script test.d:\n\n\tMinimum Probe Description Attributes\n")
@@ -116,6 +116,6 @@ def test_what_v_prints_with_e() -> None:
     )
 
 
-def test_what_is_as_stable_as_it_has_to_be_compiles() -> None:
+def test_a_program_as_stable_as_amin_requires_compiles() -> None:
     least = "#pragma D option amin=evolving/evolving/common\n"
     assert statements(least + "BEGIN { trace(htonl(1)); }") == "Evolving/Evolving/Common"

@@ -44,13 +44,13 @@ def compiled(text: str, world: Known) -> tree.Program:
         "xlate <thing_t> (1).a",
     ],
 )
-def test_what_is_named_is_found(expression: str) -> None:
+def test_named_types_and_symbols_of_a_process_are_found(expression: str) -> None:
     before = "translator thing_t < int n > { a = n; };"
     compiled(f"{before} struct thing x; thing_t y; BEGIN {{ trace({expression}); }}", Known())
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("run/*.d")), ids=lambda path: path.stem)
-def test_who_names_nothing_of_a_process_asks_for_nothing(path: Path) -> None:
+def test_programs_that_name_nothing_of_a_process_look_nothing_up(path: Path) -> None:
     world = Known()
     try:
         compiled(path.read_text(), world)
@@ -59,7 +59,7 @@ def test_who_names_nothing_of_a_process_asks_for_nothing(path: Path) -> None:
     assert not {*world.asked} - {record.tag for record in network.RECORDS.values()}  # the process's come first
 
 
-def test_arguments_are_asked_for_by_args_only() -> None:
+def test_only_args_looks_up_parameters_of_functions() -> None:
     world = Known()
     compiled("pid1:::entry { trace(arg0); }", world)
     assert world.asked == []
@@ -67,7 +67,7 @@ def test_arguments_are_asked_for_by_args_only() -> None:
     assert world.asked == ["pid1:::entry"]
 
 
-def test_what_the_program_declares_comes_first() -> None:
+def test_types_that_the_program_declares_come_first() -> None:
     world = Known()
     compiled("struct thing { int c; }; BEGIN { trace(((struct thing *)arg0)->c); }", world)
     assert world.asked == []

@@ -28,7 +28,7 @@ DEEDS = {each.number for each in HELPERS.values() if each.number >= HELPERS[FIRS
 INTERESTING = (0, 1, 7, 8, 127, 128, 8184, 8192, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFB, 0xFFFFFFFF)
 
 
-def test_the_driver_has_the_forms_that_are_printed() -> None:
+def test_the_drivers_table_has_the_forms_that_the_printer_uses() -> None:
     assert (NATIVE / "abi" / "ilk_d_forms.h").read_text() == header()
 
 
@@ -39,7 +39,7 @@ def filled(form: CheckedForm) -> bytes:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_a_form_is_the_instruction_that_a_disassembler_says(form: CheckedForm) -> None:
+def test_a_form_is_the_instruction_that_a_disassembler_shows(form: CheckedForm) -> None:
     code = filled(form)
     found = list(iced.Decoder(64, code, ip=CODE))
     assert sum(one.len for one in found) == len(code)
@@ -100,23 +100,23 @@ BAD = {
 
 
 @pytest.mark.parametrize(("code", "verdict"), BAD.values(), ids=BAD)
-def test_code_that_may_do_harm_is_refused(code: bytes, verdict: CodeVerdict) -> None:
+def test_harmful_code_is_refused(code: bytes, verdict: CodeVerdict) -> None:
     assert check(code, HEAD)[0] is verdict
 
 
 @pytest.mark.parametrize("name", ["raise", "copyout", "copyout_text", "chill"])
-def test_deeds_are_for_programs_that_may_do_them(name: str) -> None:
+def test_destructive_helpers_are_only_for_destructive_programs(name: str) -> None:
     code = BY_NAME["call"].code + HELPERS[name].number.to_bytes(4, "little") + EXIT
     assert check(code, HEAD) == (CodeVerdict.BAD_DEED, 0)
     assert check(code, HEAD, deeds=True)[0] is CodeVerdict.SOUND
 
 
-def test_a_group_begins_where_code_is() -> None:
+def test_a_group_must_begin_at_an_instruction() -> None:
     assert check(EXIT, HEAD, (5,)) == (CodeVerdict.BAD_ENTRY, 0)
     assert check(plain("mov rax, wide"), HEAD, (0, 3)) == (CodeVerdict.BAD_TARGET, 0)
 
 
-def test_the_dearest_way_counts() -> None:
+def test_the_most_expensive_path_counts() -> None:
     """The path through the expensive helper counts, whichever of the two paths comes first. The size it is given is
     unknown."""
     dear = HELPERS["store_dynamic"]
@@ -159,20 +159,20 @@ FORGETS = {
 }
 
 
-def test_a_size_that_is_known_is_what_a_call_costs() -> None:
+def test_a_known_size_determines_the_cost_of_a_call() -> None:
     stack, instructions = HELPERS["stack"], 4
     known = SIZE + filled(BY_NAME["mov rsi, rax"]) + CALL + EXIT
     assert cheapest(known) <= stack.cost + stack.per_word * 3 + instructions
 
 
 @pytest.mark.parametrize("before", FORGETS.values(), ids=FORGETS)
-def test_a_size_that_is_not_known_is_the_frames(before: bytes) -> None:
+def test_an_unknown_size_costs_as_much_as_the_whole_frame(before: bytes) -> None:
     """The cost of a helper is that of the largest argument on any way that leads there."""
     stack = HELPERS["stack"]
     assert cheapest(before + CALL + EXIT) >= stack.cost + stack.per_word * HEAD // 8
 
 
-def test_what_is_printed_is_sound_and_stays_inside() -> None:
+def test_printed_code_is_accepted_and_stays_in_its_frame() -> None:
     emulator = Emulator()
     for code in codes():
         assert check(code.code, code.frame, code.entries, MOST, deeds=True)[0] is CodeVerdict.SOUND
@@ -180,7 +180,7 @@ def test_what_is_printed_is_sound_and_stays_inside() -> None:
             emulator.run(code.code, entry, code.frame, TIME, entry)
 
 
-def test_the_emulator_tells_what_the_checker_refuses() -> None:
+def test_the_emulator_detects_code_that_the_checker_refuses() -> None:
     """Otherwise the emulator could not show what the checker overlooks."""
     emulator = Emulator()
     outside = FRAME_AT + HEAD.to_bytes(4, "little")
@@ -191,7 +191,7 @@ def test_the_emulator_tells_what_the_checker_refuses() -> None:
             emulator.run(code, 0, HEAD, 1000, 1, linked=True)
 
 
-def test_no_mutant_that_is_accepted_gets_out() -> None:
+def test_no_accepted_mutant_leaves_its_frame() -> None:
     chance = random.Random(20)
     emulator = Emulator()
     accepted = 0

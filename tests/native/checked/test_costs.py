@@ -44,7 +44,7 @@ def speculate(bench: Bench, sizes: list[int]) -> int:
     return number
 
 
-def test_a_speculation_is_found_among_as_many_as_there_may_be() -> None:
+def test_a_free_speculation_is_found_within_the_bound() -> None:
     bench = speculating(nspec=SPECULATIONS)
     assert [bench.within("speculation").result for _ in range(SPECULATIONS)] == [*range(1, SPECULATIONS + 1)]
     assert bench.within("speculation").result == 0
@@ -53,7 +53,7 @@ def test_a_speculation_is_found_among_as_many_as_there_may_be() -> None:
 
 @pytest.mark.parametrize("policy", BufferPolicy)
 @pytest.mark.parametrize("size", [GRANULE, 3 * GRANULE, AT_ONCE // 2, AT_ONCE])
-def test_a_commit_moves_what_it_may_move_at_once(policy: BufferPolicy, size: int) -> None:
+def test_a_commit_moves_a_bounded_number_of_bytes_at_once(policy: BufferPolicy, size: int) -> None:
     """With the policy ring, the buffer is full of the smallest records, which are dropped one by one."""
     bench = speculating(policy)
     if policy is BufferPolicy.RING:
@@ -66,7 +66,7 @@ def test_a_commit_moves_what_it_may_move_at_once(policy: BufferPolicy, size: int
     assert bench.within("speculation").result == number  # it is free again
 
 
-def test_what_a_commit_leaves_is_settled() -> None:
+def test_the_rest_of_a_large_commit_is_moved_later() -> None:
     bench = speculating(bufsize=4 * AT_ONCE)
     number = speculate(bench, [AT_ONCE, GRANULE])
     assert bench.within("commit_speculation", number).steps < 200
@@ -79,7 +79,7 @@ def test_what_a_commit_leaves_is_settled() -> None:
     assert bench.within("speculation").result == number
 
 
-def test_a_speculation_that_is_being_written_is_left_until_that_is_done() -> None:
+def test_a_commit_waits_until_a_speculation_is_written() -> None:
     """A clause of another processor may commit it meanwhile; it is settled only when it is complete."""
     bench = speculating()
     number = bench.within("speculation").result
@@ -93,7 +93,7 @@ def test_a_speculation_that_is_being_written_is_left_until_that_is_done() -> Non
 
 
 @pytest.mark.parametrize("size", [GRANULE, AT_ONCE])
-def test_a_discard_is_as_cheap_whatever_was_recorded(size: int) -> None:
+def test_the_cost_of_a_discard_does_not_depend_on_its_records(size: int) -> None:
     bench = speculating()
     number = speculate(bench, [size] * (4 * AT_ONCE // size))
     assert bench.within("discard_speculation", number).result
@@ -101,7 +101,7 @@ def test_a_discard_is_as_cheap_whatever_was_recorded(size: int) -> None:
     assert bench.within("speculation").result == number
 
 
-def test_a_speculation_that_is_full_counts_what_finds_no_room() -> None:
+def test_a_full_speculation_counts_records_without_room() -> None:
     bench = speculating()
     number = speculate(bench, [AT_ONCE] * 4)
     assert bench.within("speculate", number).result
@@ -110,7 +110,7 @@ def test_a_speculation_that_is_full_counts_what_finds_no_room() -> None:
 
 
 @pytest.mark.parametrize("name", ["commit_speculation", "discard_speculation"])
-def test_no_number_is_of_a_speculation_that_there_is_not(name: str) -> None:
+def test_numbers_of_unknown_speculations_are_faults(name: str) -> None:
     bench = speculating()
     assert bench.within(name, 0).result and bench.within(name, 1).result
     assert not bench.within(name, 2).result and bench.call(name, NOBODY).fault
@@ -155,7 +155,7 @@ def texts(request: pytest.FixtureRequest) -> Texts:
 
 @pytest.mark.parametrize("part", ["none", "half", "half and other", "falls", "one", "worst"])
 @pytest.mark.parametrize("whole", ["none", "same", "ends", "falls", "worst"])
-def test_a_search_takes_no_longer_and_finds_what_python_finds(texts: Texts, whole: str, part: str) -> None:
+def test_string_search_is_within_its_bound_and_agrees_with_python(texts: Texts, whole: str, part: str) -> None:
     text, wanted = WORDS[whole][: texts.size], WORDS[part][: texts.size]
     call, size = texts.bench.within, texts.size
     to, left, right = texts.fill(b"", text, wanted)
@@ -169,7 +169,7 @@ def test_a_search_takes_no_longer_and_finds_what_python_finds(texts: Texts, whol
 
 @pytest.mark.parametrize("start", [-5, -1, 0, 1, 3, 40, LATEST, -1 << 63, (1 << 63) - 1])
 @pytest.mark.parametrize("last", [FIRST, LAST])
-def test_a_search_begins_where_it_is_told(texts: Texts, start: int, last: int) -> None:
+def test_a_string_search_begins_at_the_given_index(texts: Texts, start: int, last: int) -> None:
     text, part = b"banana" * 5, b"an"
     _, left, right = texts.fill(b"", text, part)
     found = texts.bench.within("index", last, left, right, start, texts.size).result
@@ -214,7 +214,7 @@ PLAIN = """
 
 
 @pytest.mark.parametrize("row", PLAIN.strip().splitlines(), ids=str.split)
-def test_no_string_makes_a_helper_take_longer(texts: Texts, row: str) -> None:
+def test_no_string_makes_a_helper_exceed_its_bound(texts: Texts, row: str) -> None:
     name, *given = row.split()
     for word in (WORDS[each] for each in ("none", "same", "blank", "number", "parents", "ups", "high")):
         places = texts.fill(b"", word, word)
@@ -268,7 +268,7 @@ SMALL = """
 
 @pytest.mark.parametrize("size", [1, 7, 63, 200])
 @pytest.mark.parametrize("row", SMALL.strip().splitlines(), ids=str.split)
-def test_the_others_take_no_longer(row: str, size: int) -> None:
+def test_other_helpers_stay_within_their_bounds(row: str, size: int) -> None:
     name, *given = row.split()
     texts = Texts(257)
     places = texts.fill(b"a" * 256, b"a" * 256)
@@ -279,7 +279,7 @@ def test_the_others_take_no_longer(row: str, size: int) -> None:
     texts.bench.within(name, *numbers)
 
 
-def test_a_string_from_memory_takes_no_longer(texts: Texts) -> None:
+def test_copying_a_string_from_memory_is_within_its_bound(texts: Texts) -> None:
     """Here the tests' own function reads memory, not the kernel's."""
     source = (ctypes.c_char * 4096)(*b"a" * 4095)
     [to] = texts.fill(b"")
@@ -304,7 +304,7 @@ def memory(data: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
     return made, ctypes.addressof(made)
 
 
-def test_scratch_memory_is_cleared_and_runs_out(bench: Bench) -> None:
+def test_scratch_memory_is_cleared_and_limited(bench: Bench) -> None:
     first = bench.within("alloca", SCRATCH).result
     _source, address = memory(b"x" * SCRATCH)
     assert bench.within("bcopy", first, address, SCRATCH).result
@@ -323,7 +323,7 @@ def test_scratch_memory_is_cleared_and_runs_out(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 15, 63, 200])
-def test_stores_go_to_scratch_memory_and_nowhere_else(bench: Bench, size: int) -> None:
+def test_stores_go_only_to_scratch_memory(bench: Bench, size: int) -> None:
     other, elsewhere = memory(bytes(512))
     scratch = bench.within("alloca", 200).result
     place = bench.put(0, b"a" * 512)
@@ -340,7 +340,7 @@ def test_stores_go_to_scratch_memory_and_nowhere_else(bench: Bench, size: int) -
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 4000, SCRATCH])
-def test_memory_is_copied_from_where_it_is(bench: Bench, size: int) -> None:
+def test_bcopy_copies_memory_from_any_address(bench: Bench, size: int) -> None:
     source, address = memory(bytes(n & 255 for n in range(SCRATCH)))
     scratch = bench.within("alloca", SCRATCH).result
     assert bench.within("bcopy", scratch, address, size).result
@@ -356,7 +356,7 @@ def test_memory_is_copied_from_where_it_is(bench: Bench, size: int) -> None:
         assert bench.within("bcopy", to, origin, length).fault == fault
 
 
-def test_what_was_not_taken_is_not_read(bench: Bench) -> None:
+def test_scratch_memory_that_was_not_allocated_is_not_read(bench: Bench) -> None:
     scratch = bench.within("alloca", 16).result
     to = bench.put(0, bytes(64))
     assert bench.call("load", to, scratch + 8, 8).result  # by what tests have for that, which takes longer
@@ -366,7 +366,7 @@ def test_what_was_not_taken_is_not_read(bench: Bench) -> None:
         assert bench.call("load", to, address, size).fault == fault
 
 
-def test_a_string_in_scratch_memory_ends_with_it(bench: Bench) -> None:
+def test_a_string_in_scratch_memory_ends_at_the_end_of_that(bench: Bench) -> None:
     scratch = bench.within("alloca", 24).result
     assert bench.within("bcopy_text", scratch, 24, bench.put(0, b"a" * 24), 24).result
     to = bench.put(64, b"x" * 64)
@@ -378,7 +378,7 @@ def test_a_string_in_scratch_memory_ends_with_it(bench: Bench) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 8, 300, SCRATCH])
 @pytest.mark.parametrize("text", [b"", b"abc", b"a" * 255])
-def test_a_string_is_copied_with_zeroes_behind_it(bench: Bench, text: bytes, size: int) -> None:
+def test_a_copied_string_is_padded_with_zeroes(bench: Bench, text: bytes, size: int) -> None:
     scratch = bench.within("alloca", SCRATCH).result
     _, address = memory(b"x" * SCRATCH)
     bench.within("bcopy", scratch, address, SCRATCH)
@@ -387,7 +387,7 @@ def test_a_string_is_copied_with_zeroes_behind_it(bench: Bench, text: bytes, siz
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 100, SCRATCH])
-def test_a_process_is_written_to(bench: Bench, size: int) -> None:
+def test_copyout_writes_to_a_process(bench: Bench, size: int) -> None:
     source, address = memory(bytes(255 - (n & 255) for n in range(SCRATCH)))
     other, to = memory(bytes(SCRATCH))
     assert bench.within("copyout", address, to, size).result
@@ -402,7 +402,7 @@ def test_a_process_is_written_to(bench: Bench, size: int) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 4, 5, 100, -1])
-def test_a_string_is_written_to_a_process(bench: Bench, most: int) -> None:
+def test_copyoutstr_writes_to_a_process(bench: Bench, most: int) -> None:
     other, to = memory(b"x" * 300)
     assert bench.within("copyout_text", bench.put(0, b"text".ljust(64, b"\0")), 64, to, most).result
     written = b"text\0"[: most % (1 << 64)]
@@ -411,7 +411,7 @@ def test_a_string_is_written_to_a_process(bench: Bench, most: int) -> None:
     assert other.raw == b"a" * 200 + b"x" * 100
 
 
-def test_a_chill_is_not_too_long(bench: Bench) -> None:
+def test_a_chill_beyond_the_limit_is_refused(bench: Bench) -> None:
     """A test in a kernel shows that a chill lasts as long as it should."""
     assert bench.within("chill", 500_000_000).result and bench.within("chill", 0).result
     for time in (-1, 500_000_001, 1 << 63):

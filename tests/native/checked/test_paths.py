@@ -136,7 +136,7 @@ def test_a_path_goes_over_mounts(tree: Tree) -> None:
     assert tree.text(file, mount) == b"/file" and tree.text(inner, mount) == b"/"
 
 
-def test_a_mount_that_does_not_fit_its_place_cuts_the_path(tree: Tree) -> None:
+def test_an_inconsistent_mount_truncates_the_path(tree: Tree) -> None:
     root = tree.dentry(b"/")
     top = tree.mount(root)
     tree.stand(0, root, top)
@@ -148,7 +148,7 @@ def test_a_mount_that_does_not_fit_its_place_cuts_the_path(tree: Tree) -> None:
     assert tree.text(inner, mount) == b"..."
 
 
-def test_a_mount_that_is_nowhere_has_no_path(tree: Tree) -> None:
+def test_a_detached_mount_has_no_path(tree: Tree) -> None:
     root = tree.dentry(b"/")
     mount = tree.mount(root)
     assert tree.called(MOUNT, mount)[1] == b"<unknown>"
@@ -159,7 +159,7 @@ def test_a_mount_that_is_nowhere_has_no_path(tree: Tree) -> None:
 @pytest.mark.parametrize("strsize", [9, 33, 65, 257])
 @pytest.mark.parametrize("name", [b"a", b"component", b"n" * 255])
 @pytest.mark.parametrize("deep", [1, 8, 31, 32, 33, 200])
-def test_what_is_too_long_or_too_deep_lacks_its_beginning(strsize: int, name: bytes, deep: int) -> None:
+def test_a_path_too_long_or_too_deep_lacks_its_beginning(strsize: int, name: bytes, deep: int) -> None:
     tree = Tree(strsize)
     root = tree.dentry(b"/")
     mount = tree.mount(root)
@@ -172,7 +172,7 @@ def test_what_is_too_long_or_too_deep_lacks_its_beginning(strsize: int, name: by
         assert found.startswith(b".../") and whole.endswith(found[3:]) and len(found) < strsize
 
 
-def test_a_file_that_is_gone_is_said_to_be(tree: Tree) -> None:
+def test_a_deleted_file_is_marked_as_deleted(tree: Tree) -> None:
     root = tree.dentry(b"/")
     mount = tree.mount(root)
     gone = tree.dentry(b"x", tree.dentry(b"tmp", root), hashed=0)
@@ -190,7 +190,9 @@ def test_a_file_that_is_gone_is_said_to_be(tree: Tree) -> None:
         (OTHERS, b"memfd:x", b"/memfd:x (deleted)", b"/"),
     ],
 )
-def test_what_has_no_path_has_its_own_name(tree: Tree, magic: int, name: bytes, text: bytes, directory: bytes) -> None:
+def test_files_without_a_path_have_a_name_of_their_kind(
+    tree: Tree, magic: int, name: bytes, text: bytes, directory: bytes
+) -> None:
     super_, operations = tree.words(magic), tree.words(1)
     kind = tree.words(tree.bytes(b"net\0"))
     file = tree.dentry(name, super_=super_, inode=tree.words(4711), operations=operations, data=kind)
@@ -199,7 +201,7 @@ def test_what_has_no_path_has_its_own_name(tree: Tree, magic: int, name: bytes, 
     assert parts(tree, file, mount) == (text.removeprefix(b"/"), directory)
 
 
-def test_what_is_not_there_is_a_fault_and_no_circle_is_endless(tree: Tree) -> None:
+def test_absent_structures_are_faults_and_cycles_end(tree: Tree) -> None:
     assert tree.called(PATH, 0x10)[0].fault and tree.called(PATH, tree.words(0x10, 0x20))[0].fault
     assert tree.called(DENTRY, 0)[0].fault and tree.called(MOUNT, 0)[0].fault
     one = tree.dentry(b"one", 1)
@@ -222,7 +224,7 @@ def test_a_name_may_be_any_bytes_of_any_length(tree: Tree) -> None:
     assert tree.called(DENTRY, tree.dentry(b"", root, length=0))[1] == b"/"
 
 
-def test_circles_of_mounts_end(tree: Tree) -> None:
+def test_cycles_of_mounts_end(tree: Tree) -> None:
     root = tree.dentry(b"/")
     first = tree.mount(root, 1 << 4, root)
     second = tree.mount(root, first, root)
@@ -247,7 +249,7 @@ def arguments(tree: Tree, mm: int, start: int, size: int) -> bytes:
 
 @pytest.mark.parametrize("strsize", [1, 9, 257])
 @pytest.mark.parametrize("given", [b"", b"ls\0", b"sh\0-c\0a b\0", b"x" * 300, b"\0" * 300, b"a\0" * 200])
-def test_arguments_have_blanks_in_between(strsize: int, given: bytes) -> None:
+def test_arguments_of_a_process_are_separated_by_blanks(strsize: int, given: bytes) -> None:
     tree = Tree(strsize)
     found = arguments(tree, 1, tree.bytes(given), len(given))
     assert found == given[: strsize - 1].rstrip(b"\0").replace(b"\0", b" ")
@@ -255,7 +257,7 @@ def test_arguments_have_blanks_in_between(strsize: int, given: bytes) -> None:
     assert arguments(tree, 1, tree.bytes(given) + 1, -1) == b""
 
 
-def test_arguments_that_are_not_there_are_none(tree: Tree) -> None:
+def test_unmapped_arguments_of_a_process_are_left_out(tree: Tree) -> None:
     """Missing pages give no arguments, or those of the first page if only the second is missing."""
     pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     start = ctypes.addressof(ctypes.c_char.from_buffer(pages))

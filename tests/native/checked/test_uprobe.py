@@ -50,7 +50,7 @@ def fits(made: bytes, groups: int = GROUPS) -> bool:
     return bool(library().uprobe_fits(made, _U32(len(made)), _U32(groups)))
 
 
-def test_what_the_client_makes_is_taken() -> None:
+def test_messages_that_the_client_makes_are_accepted() -> None:
     assert fits(message())
     assert fits(message(replace(GOOD, processes=(), kind=SiteKind.ENTRY, edge=False, deep=False)))
     assert fits(message(replace(GOOD, processes=tuple(range(1, 1025)))))
@@ -64,7 +64,7 @@ def test_what_the_client_makes_is_taken() -> None:
         ("semaphore", 1), ("semaphore", (1 << 64) - 1), ("first", 0), ("first", 1 << 31),
     ],
 )  # fmt: skip
-def test_what_is_not_one_is_refused(name: str, value: int) -> None:
+def test_malformed_messages_are_refused(name: str, value: int) -> None:
     assert not fits(message(changed={name: value}))
 
 
@@ -72,7 +72,7 @@ def test_what_is_not_one_is_refused(name: str, value: int) -> None:
     ("semaphore", "size", "lies"),
     [(0, 16, True), (14, 16, True), (16, 16, False), (14, 15, False), ((1 << 64) - 2, 16, False), (1 << 63, 16, False)],
 )
-def test_a_semaphore_lies_in_its_file(semaphore: int, size: int, lies: bool) -> None:
+def test_a_semaphore_outside_its_file_is_refused(semaphore: int, size: int, lies: bool) -> None:
     made = message(replace(GOOD, offset=0, content=b"\x90", semaphore=semaphore))
     assert bool(library().uprobe_lies_in(made, _U64(size))) is lies
 
@@ -88,6 +88,6 @@ def test_too_many_processes_are_refused() -> None:
         ((1 << 64) - 1, 1, 100, False), ((1 << 63) - 5, 15, (1 << 63) - 1, False), (0, 15, 1 << 63, False),
     ],
 )  # fmt: skip
-def test_an_instruction_lies_in_its_file(offset: int, length: int, size: int, lies: bool) -> None:
+def test_an_instruction_outside_its_file_is_refused(offset: int, length: int, size: int, lies: bool) -> None:
     made = message(replace(GOOD, offset=offset, content=b"\x90" * length))
     assert bool(library().uprobe_lies_in(made, _U64(size))) is lies

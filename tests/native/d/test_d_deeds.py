@@ -44,7 +44,7 @@ def page(*, writable: bool = True, size: int = PAGE) -> Iterator[tuple[mmap.mmap
 
 
 @given(text=st.binary(max_size=80), most=st.integers(0, 100))
-def test_a_string_is_stored_as_far_as_there_is_room(text: bytes, most: int) -> None:
+def test_copyoutstr_stores_as_much_of_a_string_as_fits(text: bytes, most: int) -> None:
     stored = (text.split(b"\0")[0][:64] + b"\0")[:most]
     if len(text.split(b"\0")[0]) >= 64:
         return  # no string of D's is that long
@@ -53,7 +53,7 @@ def test_a_string_is_stored_as_far_as_there_is_room(text: bytes, most: int) -> N
         assert memory[:101] == stored + b"." * (101 - len(stored))
 
 
-def test_what_cannot_be_written_is_a_fault() -> None:
+def test_stores_to_unwritable_memory_are_faults() -> None:
     with page(writable=False) as (memory, address):
         for at in (address, 0, 8, 1 << 63, (1 << 64) - 8):
             session = fresh()
@@ -62,7 +62,7 @@ def test_what_cannot_be_written_is_a_fault() -> None:
         assert memory[:8] == b"." * 8
 
 
-def test_what_it_is_made_of_may_be_unreadable() -> None:
+def test_a_store_from_unreadable_memory_is_a_fault() -> None:
     """The kernel notices that, not the process."""
     with page() as (memory, address):
         session = fresh()
@@ -71,7 +71,7 @@ def test_what_it_is_made_of_may_be_unreadable() -> None:
 
 
 @given(st.integers(-64, 64), st.integers(1, 128), st.booleans())
-def test_no_store_goes_to_the_memory_of_the_program(offset: int, size: int, end: bool) -> None:
+def test_stores_to_gilks_own_memory_are_refused(offset: int, size: int, end: bool) -> None:
     """The stores cover the memory, a part of it, or reach it from before or beyond its end. Stores that do not touch
     it are tried."""
     start = _shared.address + (_shared.layout.size if end else 0)
@@ -84,7 +84,7 @@ def test_no_store_goes_to_the_memory_of_the_program(offset: int, size: int, end:
         assert bytes(_shared.map[:64]) == before
 
 
-def test_signals_are_sent_when_it_is_time_and_to_this_thread(either_host: str) -> None:
+def test_raised_signals_are_sent_after_the_clause_to_this_thread(either_host: str) -> None:
     if either_host == "test":
         return  # which sends none: test_d_host.py
     got: list[int] = []
@@ -119,13 +119,13 @@ def _pending_after(number: int) -> set[int]:
 
 
 @pytest.mark.parametrize("number", [0, -1, 65, 1 << 40, 1 << 63])
-def test_a_signal_that_there_is_not(number: int) -> None:
+def test_an_invalid_signal_is_a_fault(number: int) -> None:
     session = fresh()
     assert not session.ask_signal(number)
     assert (session.fault(), session.signals()) == (ILLEGAL, 0)
 
 
-def test_nothing_is_done_to_the_consumer() -> None:
+def test_destructive_actions_in_the_consumer_are_refused() -> None:
     with page() as (memory, address):
         for deed in (lambda s: s.store(address, b"1234", 4), lambda s: s.ask_signal(signal.SIGKILL)):
             session = fresh()
@@ -153,7 +153,7 @@ def spent(since: int, so_far: int) -> None:
 
 
 @pytest.mark.parametrize(("ns", "so_far"), [(2, 499_999_999), (500_000_001, 0), (1 << 62, 0), (-1, 0), (1 << 63, 1)])
-def test_what_is_more_than_half_of_the_time_is_refused(ns: int, so_far: int) -> None:
+def test_a_chill_of_more_than_half_of_a_second_is_refused(ns: int, so_far: int) -> None:
     with frozen():
         spent(NOW - 10**9, so_far)
         session = fresh()
@@ -162,7 +162,7 @@ def test_what_is_more_than_half_of_the_time_is_refused(ns: int, so_far: int) -> 
         assert {head.chill_spent for head in _shared.memory.heads} == {so_far}
 
 
-def test_another_second_begins() -> None:
+def test_the_limit_of_chill_starts_anew_each_second() -> None:
     with frozen():
         spent(NOW - 10**9 - 1, 500_000_000)
         assert fresh().chill(0)
@@ -170,7 +170,7 @@ def test_another_second_begins() -> None:
         assert {head.chill_since for head in _shared.memory.heads} == {NOW}
 
 
-def test_what_is_spent_is_counted() -> None:
+def test_time_spent_in_chill_is_counted() -> None:
     _shared.memory.globals()[:32] = struct.pack("<QQQII", 0, NOW, 0, 1 << 24, 24)  # a nanosecond a tick
     spent(0, 0)
     for _ in range(3):

@@ -37,7 +37,7 @@ def opened(tmp_path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def test_a_file(session: Session, opened: int) -> None:
+def test_facts_of_a_files_descriptor_agree_with_proc(session: Session, opened: int) -> None:
     far = fcntl.fcntl(opened, fcntl.F_DUPFD, 1000)
     for fd in (opened, far):
         assert session.text("fdpath", fd) == os.readlink(f"/proc/self/fd/{fd}").encode()
@@ -46,12 +46,12 @@ def test_a_file(session: Session, opened: int) -> None:
     os.close(far)
 
 
-def test_the_mount_of_a_file(session: Session, opened: int, either_host: str) -> None:
+def test_the_mount_of_a_file_agrees_with_proc(session: Session, opened: int, either_host: str) -> None:
     (line,) = (line for line in Path(f"/proc/self/fdinfo/{opened}").read_text().splitlines() if "mnt_id" in line)
     assert session.fdmount(opened) == (int(line.split()[1]) if either_host == "process" else 0)
 
 
-def test_a_pipe_has_no_place(session: Session) -> None:
+def test_a_pipe_has_the_path_in_proc_and_offset_zero(session: Session) -> None:
     ends = os.pipe()
     try:
         assert session.text("fdpath", ends[0]) == os.readlink(f"/proc/self/fd/{ends[0]}").encode()
@@ -62,12 +62,14 @@ def test_a_pipe_has_no_place(session: Session) -> None:
 
 
 @pytest.mark.parametrize("fd", [-1, 987654, 2147483647, 1 << 31])
-def test_a_descriptor_that_there_is_not(session: Session, fd: int) -> None:
+def test_an_invalid_descriptor_has_no_path(session: Session, fd: int) -> None:
     assert session.text("fdpath", fd) == b"<none>"
     assert (session.fdoffset(fd), session.fdflags(fd), session.fdmount(fd)) == (0, 0, -1)
 
 
-def test_the_working_directory(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_working_directory_agrees_with_proc(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert session.text("cwd") == bytes(tmp_path)
     (tmp_path / "gone").mkdir()
@@ -76,14 +78,16 @@ def test_the_working_directory(session: Session, tmp_path: Path, monkeypatch: py
     assert session.text("cwd") == b"<unknown>"
 
 
-def test_a_directory_whose_name_is_too_long(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_with_a_too_long_path_is_unknown(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deep = tmp_path / ("d" * 200) / ("e" * 200)
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
     assert session.text("cwd") == b"<unknown>"
 
 
-def test_how_long_a_thread_has_run(session: Session, either_host: str) -> None:
+def test_vtimestamp_agrees_with_the_threads_clock(session: Session, either_host: str) -> None:
     if either_host == "process":
         before = time.thread_time_ns()
         assert before <= session.vtimestamp() <= time.thread_time_ns()

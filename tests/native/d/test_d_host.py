@@ -53,7 +53,7 @@ def drops(shared: Shared) -> dict[DropKind, int]:
 # Time.
 
 
-def test_records_of_a_clock_that_stands_still(shared: Shared, test_host: TestHost) -> None:
+def test_records_have_the_hosts_time_and_processor(shared: Shared, test_host: TestHost) -> None:
     test_host.processor = 3
     with test_host.stopped(77):
         for _ in range(3):
@@ -62,7 +62,7 @@ def test_records_of_a_clock_that_stands_still(shared: Shared, test_host: TestHos
     assert [(record.tsc, record.cpu) for record in records] == [(77, 3)] * 3
 
 
-def test_the_clock_is_asked_once_for_an_event(shared: Shared, test_host: TestHost) -> None:
+def test_the_clock_is_read_once_for_an_event(shared: Shared, test_host: TestHost) -> None:
     test_host.clock = 1000
     session = shared.session(time=0)
     for _ in range(3):
@@ -71,12 +71,12 @@ def test_the_clock_is_asked_once_for_an_event(shared: Shared, test_host: TestHos
     assert test_host.clock == 1001
 
 
-def test_how_long_a_thread_has_run(shared: Shared, test_host: TestHost) -> None:
+def test_vtimestamp_is_that_of_the_host(shared: Shared, test_host: TestHost) -> None:
     test_host.thread_time = 12345
     assert shared.session().vtimestamp() == 12345
 
 
-def test_chance_follows_the_clock(shared: Shared, test_host: TestHost) -> None:
+def test_rand_depends_on_the_clock(shared: Shared, test_host: TestHost) -> None:
     with test_host.stopped(5):
         first = shared.session().rand()
         assert shared.session().rand() == first
@@ -88,7 +88,7 @@ def given(shared: Shared, ns_of_a_tick: int) -> None:
     shared.memory.globals()[:32] = struct.pack("<QQQII", 0, 10**10, 0, ns_of_a_tick << 16, 16)
 
 
-def test_a_delay_is_as_long_as_it_is_meant_to_be(shared: Shared, test_host: TestHost) -> None:
+def test_a_chill_lasts_as_long_as_asked(shared: Shared, test_host: TestHost) -> None:
     given(shared, 10)
     assert shared.session().chill(1000)
     spent = test_host.clock - 1
@@ -96,7 +96,7 @@ def test_a_delay_is_as_long_as_it_is_meant_to_be(shared: Shared, test_host: Test
     assert spent < 1000 / 10 * 2 + 10, "two readings a round, and some at the start"
 
 
-def test_a_delay_ends_though_the_counter_makes_no_time(shared: Shared, test_host: TestHost) -> None:
+def test_a_chill_ends_though_the_clock_stands_still(shared: Shared, test_host: TestHost) -> None:
     given(shared, 0)
     assert shared.session().chill(1000)
     assert 8 * 1000 <= test_host.clock < 3 * 8 * 1000
@@ -105,7 +105,9 @@ def test_a_delay_ends_though_the_counter_makes_no_time(shared: Shared, test_host
 # Memory.
 
 
-def test_memory_that_is_lost_is_a_fault(shared: Shared, test_host: TestHost, memory: tuple[mmap.mmap, int]) -> None:
+def test_a_load_from_memory_that_disappears_is_a_fault(
+    shared: Shared, test_host: TestHost, memory: tuple[mmap.mmap, int]
+) -> None:
     content, at = memory
     room = ctypes.create_string_buffer(32)
     with test_host.without(at + 100, 8):
@@ -122,7 +124,7 @@ def test_memory_that_is_lost_is_a_fault(shared: Shared, test_host: TestHost, mem
     assert content[92:116] == b"x" * 8 + b"." * 8 + b"x" * 8
 
 
-def test_a_string_that_is_lost_in_the_middle(
+def test_a_string_whose_second_page_disappears_is_a_fault(
     shared: Shared, test_host: TestHost, memory: tuple[mmap.mmap, int]
 ) -> None:
     content, at = memory
@@ -138,7 +140,7 @@ CODE = 0x10000  # to 0x20000, of which nothing is known but that it is code
 
 
 @pytest.mark.parametrize(("lost", "frames"), [(2 * PAGE, 5), (PAGE + 64, 4), (PAGE, 3)])
-def test_a_stack_that_is_lost_ends_there_and_is_no_fault(
+def test_a_stack_ends_at_memory_that_disappears_without_a_fault(
     test_host: TestHost, memory: tuple[mmap.mmap, int], lost: int, frames: int
 ) -> None:
     """Frames are found by RBP: two in the page of RSP, two in the next one, which has to be asked for."""
@@ -159,7 +161,7 @@ def test_a_stack_that_is_lost_ends_there_and_is_no_fault(
     assert session.fault() == 0
 
 
-def test_signals_are_noted(shared: Shared, test_host: TestHost) -> None:
+def test_signals_are_noted_for_later(shared: Shared, test_host: TestHost) -> None:
     session = shared.session()
     for number in (12, 10, 12):
         assert session.ask_signal(number)
@@ -191,7 +193,7 @@ CASES: dict[str, tuple[Callable[[Session], object], DropKind]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_finds_no_room_is_counted_and_does_no_harm(shared: Shared, test_host: TestHost, name: str) -> None:
+def test_data_without_room_are_counted_as_dropped(shared: Shared, test_host: TestHost, name: str) -> None:
     deed, kind = CASES[name]
     with test_host.without_room():
         deed(session := shared.session())
@@ -201,7 +203,7 @@ def test_what_finds_no_room_is_counted_and_does_no_harm(shared: Shared, test_hos
     assert drops(shared) == {kind: 1}, "there is room again"
 
 
-def test_no_scratch_memory_is_a_fault(shared: Shared, test_host: TestHost) -> None:
+def test_an_allocation_without_scratch_memory_is_a_fault(shared: Shared, test_host: TestHost) -> None:
     with test_host.without_room():
         session = shared.session()
         assert session.alloca(8) is None and session.fault() == SCRATCH
@@ -233,7 +235,7 @@ def left(shared: Shared) -> tuple[list[int], dict[object, tuple[int, ...]], int,
     return records, rows, found, sum(map(bool, shared.memory.scratch_owners))
 
 
-def test_each_asking_for_room_may_be_refused_by_itself(shared: Shared, test_host: TestHost) -> None:
+def test_each_request_for_room_may_fail_separately(shared: Shared, test_host: TestHost) -> None:
     """Then that one thing is missing, and counted or a fault; everything else is there."""
     whole = ([1, 2], {(1, b""): (1,), (2, KEY): (5,)}, 1, 0)
     missing = set()

@@ -90,7 +90,7 @@ def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> Non
         scratches=st.integers(1, 1000),
     )
 )
-def test_parts_neither_overlap_nor_stick_out(options: MemoryOptions) -> None:
+def test_parts_of_the_memory_neither_overlap_nor_exceed_it(options: MemoryOptions) -> None:
     made = options.layout()
     parts = [
         (0, ctypes.sizeof(layout.Control)),
@@ -125,13 +125,13 @@ def small() -> bytearray:
     return view
 
 
-def test_a_memory_is_read_as_it_was_planned(small: bytearray) -> None:
+def test_a_layout_read_from_memory_is_the_planned_one(small: bytearray) -> None:
     assert MemoryLayout.read(memoryview(small)).buffer_size == 4096
 
 
 @given(at=st.integers(0, ctypes.sizeof(layout.Control) - 1), bit=st.integers(0, 7))
 @settings(max_examples=200)
-def test_a_control_page_that_was_written_over_is_refused_or_harmless(at: int, bit: int) -> None:
+def test_an_overwritten_control_page_is_refused_or_harmless(at: int, bit: int) -> None:
     made = MemoryOptions(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
     view = bytearray(made.size)
     ProgramMemory(made, view).initialise()

@@ -89,7 +89,7 @@ def check_aggregations(made: Shared, count: int) -> None:
     assert not reader.errors and not Drops(made.memory).look()
 
 
-def test_no_update_is_lost() -> None:
+def test_no_update_of_concurrent_threads_is_lost() -> None:
     check_aggregations(shared(), 1500)
 
 
@@ -109,7 +109,7 @@ def test_no_update_is_lost_to_clear_or_to_a_change_of_tables() -> None:
     assert AggregationReader(made.memory, KNOWN).snapshot() == {}, "the tables are empty"
 
 
-def test_inserts_of_the_same_keys_race() -> None:
+def test_concurrent_inserts_of_the_same_keys_make_one_entry_each() -> None:
     made = shared()
     series = finish(made.storm("threads", "insert", 8, 3000))
     found = AggregationReader(made.memory, KNOWN).snapshot()
@@ -132,7 +132,7 @@ def check_records(records: Iterable[ClauseRecord]) -> Counter[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("bufsize", [1 << 14, 1 << 22])
-def test_every_record_comes_once_or_is_counted(bufsize: int) -> None:
+def test_every_record_is_read_once_or_counted_as_dropped(bufsize: int) -> None:
     made = shared(bufsize=bufsize)
     reader = Records(made.memory)
     process = made.storm("threads", "record", 8, 3000)
@@ -153,7 +153,7 @@ def test_every_record_comes_once_or_is_counted(bufsize: int) -> None:
 
 
 @pytest.mark.parametrize("policy", [BufferPolicy.RING, BufferPolicy.FILL])
-def test_policies_that_are_read_last(policy: BufferPolicy) -> None:
+def test_buffers_with_policies_read_at_the_end(policy: BufferPolicy) -> None:
     made = shared(bufsize=1 << 14, policy=policy)
     reader = Records(made.memory)
     series = finish(made.storm("threads", "record", 4, 3000))
@@ -171,7 +171,7 @@ def test_policies_that_are_read_last(policy: BufferPolicy) -> None:
     assert not reader.errors
 
 
-def test_speculations_are_whole_and_all_end() -> None:
+def test_speculations_are_whole_and_all_are_freed() -> None:
     made = shared(specsize=1 << 12)
     series = finish(made.storm("threads", "keep", 4, 3000))
     reader = Records(made.memory)
@@ -195,7 +195,7 @@ def slots(made: Shared) -> Counter[int]:
 
 
 @pytest.mark.parametrize("dynvarsize", [1 << 20, 1 << 11])
-def test_variables_never_take_each_others_values(dynvarsize: int) -> None:
+def test_variables_of_concurrent_threads_keep_their_values(dynvarsize: int) -> None:
     made = shared(dynvarsize=dynvarsize)
     finish(made.storm("threads", "churn", 8, 6000))
     assert set(slots(made)) <= {0, 3}, "a slot was not given back"
@@ -221,18 +221,18 @@ def check_step(what: str, stride: int, program: Path | None = None) -> None:
 
 
 @pytest.mark.parametrize(("what", "stride"), STEPS)
-def test_a_handler_at_an_instruction(what: str, stride: int) -> None:
+def test_a_signal_handler_at_an_instruction_loses_nothing(what: str, stride: int) -> None:
     check_step(what, stride)
 
 
 @pytest.mark.parametrize(("what", "stride"), [("ii", 1), ("rr", 7), ("kk", 7)])
-def test_a_handler_at_an_instruction_where_nothing_is_locked(what: str, stride: int, either_host: str) -> None:
+def test_a_handler_at_an_instruction_of_unlocked_code_loses_nothing(what: str, stride: int, either_host: str) -> None:
     """This host is like the kernel: everything that interrupts does so on the same processor."""
     if either_host == "test":
         check_step(what, stride, storm(ALONE))
 
 
-def test_a_change_in_two_steps_is_lost(tmp_path: Path, either_host: str) -> None:
+def test_negative_control_a_nonatomic_update_is_lost(tmp_path: Path, either_host: str) -> None:
     """Negative control: the count is read, and written back after the interruption."""
     if either_host != "test":
         return
@@ -249,23 +249,23 @@ def test_a_change_in_two_steps_is_lost(tmp_path: Path, either_host: str) -> None
 
 
 @pytest.mark.parametrize("what", ["lu", "wu"])
-def test_a_slot_that_changes_hands_under_its_user(what: str) -> None:
+def test_a_slot_reused_during_an_access_gives_no_foreign_value(what: str) -> None:
     made = shared(dynvarsize=1)
     assert made.layout.dynamic_slots == 2
     stepped(made.storm("step", what, 17, 0))
 
 
-def test_an_extreme_is_in_what_clear_saw_or_comes_after_it() -> None:
+def test_a_minimum_or_maximum_is_seen_before_or_after_clear() -> None:
     stepped(shared().storm("step", "me", 1, 0))
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("what", [what for what, _ in STEPS])
-def test_a_handler_at_each_instruction(what: str) -> None:
+def test_a_signal_handler_at_each_instruction_loses_nothing(what: str) -> None:
     check_step(what, 1)
 
 
-def test_a_handler_at_an_instruction_of_any_aggregation() -> None:
+def test_a_signal_handler_at_an_instruction_of_any_aggregation_loses_nothing() -> None:
     made = shared()
     outer, inner, _ = stepped(made.storm("step", "aa", 97, 0))
     found = AggregationReader(made.memory, KNOWN).snapshot()
@@ -273,7 +273,7 @@ def test_a_handler_at_an_instruction_of_any_aggregation() -> None:
     assert found == {key: cells for key, cells in model.items() if key in found or any(cells)}
 
 
-def test_what_is_left_in_the_middle_stops_no_one() -> None:
+def test_records_of_threads_that_died_halfway_stop_no_other() -> None:
     made = shared(bufsize=1 << 20)
     outer, inner, left = stepped(made.storm("step", "rr", 5, 1))
     assert left > 20
@@ -287,7 +287,7 @@ def test_what_is_left_in_the_middle_stops_no_one() -> None:
     assert outer - left <= counts[tid, 0] + 1
 
 
-def test_variables_left_in_the_middle_stop_no_one() -> None:
+def test_variables_of_threads_that_died_halfway_stop_no_other() -> None:
     made = shared()
     _, inner, left = stepped(made.storm("step", "ss", 17, 1))
     found = slots(made)
@@ -299,7 +299,7 @@ def test_variables_left_in_the_middle_stop_no_one() -> None:
 
 
 @pytest.mark.parametrize("what", ["record", "aggregate", "churn", "keep"])
-def test_processes_that_are_killed(what: str) -> None:
+def test_killed_processes_leave_the_memory_consistent(what: str) -> None:
     made = shared(policy=BufferPolicy.RING, bufsize=1 << 16)
     output, _ = (process := made.storm("fork", what, 12)).communicate(timeout=250)
     assert process.returncode == 0 and "wrong 0" in output
@@ -319,7 +319,7 @@ def test_no_update_is_lost_in_a_minute() -> None:
 
 
 @pytest.mark.stress
-def test_variables_for_long() -> None:
+def test_variables_of_concurrent_threads_keep_their_values_for_long() -> None:
     for dynvarsize in (1 << 20, 1 << 11):
         made = shared(dynvarsize=dynvarsize)
         finish(made.storm("threads", "churn", 8, 500000))

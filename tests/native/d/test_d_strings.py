@@ -66,7 +66,7 @@ def test_substr_counts_back_from_the_end(a: bytes, index: int, length: int) -> N
     ("index", "length", "expected"),
     [(2, -1, b"cde"), (-4, -1, b"cde"), (0, -6, b""), (6, 64, b""), (-10, 64, b"abcdef")],
 )
-def test_substr_of_less_than_nothing(session: Session, index: int, length: int, expected: bytes) -> None:
+def test_substr_with_negative_arguments(session: Session, index: int, length: int, expected: bytes) -> None:
     assert session.text("substr", b"abcdef", index, length) == expected
 
 
@@ -78,7 +78,7 @@ def test_substr_and_index_survive_extremes(session: Session, extreme: int) -> No
         session.rindex(b"abcdef", b"b", extreme)
 
 
-def test_characters(session: Session) -> None:
+def test_strchr_and_strrchr(session: Session) -> None:
     text = ctypes.create_string_buffer(b"a/b/c")
     start = ctypes.addressof(text)
     assert session.strchr(text, ord("/")) - start == 1
@@ -88,7 +88,7 @@ def test_characters(session: Session) -> None:
 
 
 @given(a=st.text("ab,;", max_size=20).map(str.encode))
-def test_strtok(a: bytes) -> None:
+def test_tokens_of_strtok_agree_with_python(a: bytes) -> None:
     s, text, tokens = fresh(), ctypes.create_string_buffer(a), []
     token = s.text("strtok", text, b",;")
     while token is not None:
@@ -107,7 +107,7 @@ def test_basename_and_dirname(a: bytes) -> None:
 
 
 @given(a=FEW)
-def test_cleanpath(a: bytes) -> None:
+def test_cleanpath_agrees_with_python(a: bytes) -> None:
     """The result is Python's, except that an empty path stays, and that two slashes at the start become one."""
     expected = posixpath.normpath(b"/" + a.lstrip(b"/") if a.startswith(b"/") else a) if a else b""
     assert fresh().text("cleanpath", a) == expected
@@ -121,7 +121,7 @@ def test_cleanpath(a: bytes) -> None:
         (b"/" * (STRSIZE - 1), b"/"),
     ],
 )
-def test_paths_that_end_above_their_start(session: Session, path: bytes, expected: bytes) -> None:
+def test_cleanpath_of_paths_above_their_start(session: Session, path: bytes, expected: bytes) -> None:
     assert session.text("cleanpath", path) == expected
 
 
@@ -139,7 +139,7 @@ def test_numbers_to_text_and_back(value: int, base: int) -> None:
 
 
 @pytest.mark.parametrize("base", [0, 1, 37, -10])
-def test_a_base_there_is_not(session: Session, base: int) -> None:
+def test_lltostr_with_an_invalid_base_is_a_fault(session: Session, base: int) -> None:
     session.text("lltostr", 5, base)
     assert session.fault() == 3
 
@@ -150,7 +150,7 @@ def test_a_base_there_is_not(session: Session, base: int) -> None:
         st.lists(st.sampled_from([b"\0\0", b"\xff\xff", b"\1\2"]), min_size=8, max_size=8).map(b"".join),
     )
 )
-def test_addresses(address: bytes) -> None:
+def test_inet_ntoa_agrees_with_the_system(address: bytes) -> None:
     s = fresh()
     assert s.text("inet_ntoa", address) == socket.inet_ntop(socket.AF_INET, address[:4]).encode()
     assert s.text("inet_ntoa6", address) == socket.inet_ntop(socket.AF_INET6, address).encode()
@@ -178,7 +178,7 @@ def test_scratch_is_bounded_and_given_back() -> None:
     assert not any(_shared.memory.scratch_owners)
 
 
-def test_loads_of_what_is_not_there_are_faults(session: Session) -> None:
+def test_loads_from_unmapped_memory_are_faults(session: Session) -> None:
     source = ctypes.create_string_buffer(b"hello", 32)
     to = ctypes.create_string_buffer(32)
     assert session.load(to, ctypes.addressof(source), 32) and to.value == b"hello"

@@ -36,11 +36,11 @@ def seen(session: Session) -> tuple[str, int, int]:
     return name.decode(), session.threadpriority(), session.threadnice()
 
 
-def test_a_thread_as_it_is(session: Session) -> None:
+def test_facts_of_the_thread_agree_with_proc(session: Session) -> None:
     assert seen(session) == told()
 
 
-def test_a_thread_that_is_nice_and_has_a_name(session: Session) -> None:
+def test_facts_of_a_named_thread_with_low_priority_agree_with_proc(session: Session) -> None:
     found: list[tuple[str, int, int]] = []
 
     def work() -> None:
@@ -54,7 +54,7 @@ def test_a_thread_that_is_nice_and_has_a_name(session: Session) -> None:
     assert found[0] == found[1] == ("fifteen letters", 127, 7)
 
 
-def test_a_thread_of_real_time(session: Session) -> None:
+def test_facts_of_a_real_time_thread_agree_with_proc(session: Session) -> None:
     found: list[tuple[str, int, int]] = []
 
     def work() -> None:

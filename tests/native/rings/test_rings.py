@@ -39,19 +39,21 @@ def interrupted(program: Path, *arguments: int) -> subprocess.CompletedProcess[s
     ("flight", "laps", "burst", "times"),
     [(0, 0, 1, 2), (0, 0, 63, 1), (0, 0, 65, 1), (0, 0, 300, 1), (0, 5, 65, 1), (1, 0, 65, 1), (1, 5, 1, 1)],
 )
-def test_an_interrupted_reservation(nested: Path, flight: int, laps: int, burst: int, times: int) -> None:
+def test_a_reservation_interrupted_at_each_instruction_loses_nothing(
+    nested: Path, flight: int, laps: int, burst: int, times: int
+) -> None:
     """64 records of 256 bytes fill a chunk, and 256 a ring; an interruption may fill more than that."""
     done = interrupted(nested, 3, flight, laps, burst, times)
     assert done.returncode == 0, done.stdout[-2000:]
     assert int(done.stdout) > 50
 
 
-def test_the_smallest_records(nested: Path) -> None:
+def test_the_smallest_records_fill_a_ring(nested: Path) -> None:
     done = interrupted(nested, 0, 0, 0, 1, 1)
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-def test_a_chunk_that_an_nmi_has_entered_stays_unfinished_without_a_second_look(tmp_path: Path) -> None:
+def test_negative_control_without_rereading_the_position_a_chunk_stays_unfinished(tmp_path: Path) -> None:
     """Negative control: wpos is not read again once others are kept out."""
     source = (NATIVE / "ilk" / "rings.c").read_text()
     assert GAP in source

@@ -38,7 +38,7 @@ def test_a_thread_has_a_block_with_each_client(library: ctypes.CDLL, arena: Aren
     assert arena.shared.control["claiming"] == 0
 
 
-def test_a_client_that_comes_later_is_noticed(library: ctypes.CDLL, arena: Arena) -> None:
+def test_a_thread_claims_a_block_of_a_client_that_comes_later(library: ctypes.CDLL, arena: Arena) -> None:
     """The thread keeps its own block, and those in the memory of earlier clients."""
     first, second = Arena(1), Arena(2)
     come(arena, 1, first)
@@ -49,7 +49,7 @@ def test_a_client_that_comes_later_is_noticed(library: ctypes.CDLL, arena: Arena
     assert (part(arena, 0, 1), part(arena, 0, 2)) == (first.block(0), second.block(0))
 
 
-def test_a_number_that_goes_to_another_client(library: ctypes.CDLL, arena: Arena) -> None:
+def test_a_number_reused_by_another_client_gets_a_new_block(library: ctypes.CDLL, arena: Arena) -> None:
     first, second = Arena(1), Arena(1)
     come(arena, 1, first)
     library.t_claim()
@@ -60,7 +60,7 @@ def test_a_number_that_goes_to_another_client(library: ctypes.CDLL, arena: Arena
     assert part(arena, 0, 1) == second.block(0)
 
 
-def test_who_finds_no_block_with_a_client_has_one_behind_the_last(
+def test_a_thread_without_a_block_of_a_client_uses_the_spare_one_behind_the_last(
     library: ctypes.CDLL, arena: Arena, host: TestHost
 ) -> None:
     client = Arena(1)
@@ -73,7 +73,7 @@ def test_who_finds_no_block_with_a_client_has_one_behind_the_last(
     assert part(arena, 1, 1) == client.block(0)
 
 
-def test_the_registers_go_to_the_client_that_wants_them(library: ctypes.CDLL, arena: Arena) -> None:
+def test_recorded_registers_go_to_the_client_of_the_probe(library: ctypes.CDLL, arena: Arena) -> None:
     client = Arena(3)
     come(arena, 3, client)
     library.t_claim()
@@ -83,7 +83,7 @@ def test_the_registers_go_to_the_client_that_wants_them(library: ctypes.CDLL, ar
     assert [(int(row["iid"]), int(row["reg"][0])) for row in rows] == [(9, 0), (8, 18)]
 
 
-def test_a_gate_is_in_the_memory_of_the_client_that_waits_there(library: ctypes.CDLL, arena: Arena) -> None:
+def test_a_gate_is_in_the_memory_of_its_client(library: ctypes.CDLL, arena: Arena) -> None:
     client = Arena(127)
     come(arena, 127, client)
     for each in (arena, client):

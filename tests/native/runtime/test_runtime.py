@@ -29,14 +29,14 @@ def test_a_thread_has_one_block(library: ctypes.CDLL, arena: Arena, host: TestHo
     assert arena.shared.control["next"] == 1
 
 
-def test_there_are_as_many_as_there_are(library: ctypes.CDLL, arena: Arena) -> None:
+def test_threads_beyond_the_number_of_blocks_get_none(library: ctypes.CDLL, arena: Arena) -> None:
     assert library.t_claim() == 1 and in_thread(library.t_claim) == 1
     assert arena.blocks()[0] != arena.blocks()[1] and all(arena.blocks())
     assert [in_thread(library.t_claim) for _ in range(3)] == [0] * 3
     assert (arena.shared.control["lost"], arena.shared.control["exhausted"]) == (3, 1)
 
 
-def test_a_block_that_is_refused_is_had_later(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
+def test_a_thread_without_a_block_gets_one_later(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
     with host.without_room():
         assert library.t_claim() == 0
     assert (arena.shared.control["lost"], arena.shared.control["exhausted"]) == (1, 0)
@@ -44,7 +44,7 @@ def test_a_block_that_is_refused_is_had_later(library: ctypes.CDLL, arena: Arena
     assert library.t_claim() == 1
 
 
-def test_a_child_takes_a_block_of_its_own(library: ctypes.CDLL, arena: Arena) -> None:
+def test_a_forked_child_claims_a_block_of_its_own(library: ctypes.CDLL, arena: Arena) -> None:
     """The child has no key, and another number, so the block's owner is not the child."""
     library.t_claim()
     child = os.fork()
@@ -96,7 +96,7 @@ def test_no_instrument_runs_in_a_thread_without_a_block(library: ctypes.CDLL, ar
     assert not instrument.calls and arena.shared.control["lost"] == 1
 
 
-def test_what_an_instrument_calls_runs_none_that_calls_out(library: ctypes.CDLL, arena: Arena) -> None:
+def test_instruments_that_call_out_do_not_run_within_an_instrument(library: ctypes.CDLL, arena: Arena) -> None:
     inner = Instrument()
     outer = Instrument(lambda: [dispatch(library, inner, 2, calls_out) for calls_out in (True, False, True)])
     dispatch(library, outer, 1, calls_out=True)
@@ -121,7 +121,7 @@ def test_records_carry_the_clock(library: ctypes.CDLL, arena: Arena, host: TestH
     assert (rows[5]["reg"] == range(18)).all()
 
 
-def test_a_record_that_finds_no_room_is_counted(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
+def test_a_record_without_room_is_counted(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
     library.t_claim()
     with host.without_room(2, 3):
         for value in range(5):
@@ -138,7 +138,7 @@ def armed(arena: Arena, left: int, rounds: int = 0) -> None:
     arena.gate["left"], arena.gate["rounds"], arena.gate["state"] = left, rounds, layout.ARMED
 
 
-def test_a_gate_is_reached_by_the_hit_that_is_waited_for(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
+def test_a_gate_is_reached_at_the_requested_hit(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
     armed(arena, left=3)
     with host.stopped(777):
         for reached in (False, False, True, True):
@@ -149,7 +149,7 @@ def test_a_gate_is_reached_by_the_hit_that_is_waited_for(library: ctypes.CDLL, a
     assert (host.wakes, host.waits, arena.gate["frame"]) == (1, 0, 0)
 
 
-def test_a_thread_is_held_for_its_rounds_and_no_longer(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
+def test_a_thread_is_held_for_the_given_rounds(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
     armed(arena, left=1, rounds=5)
     frames = []
     on_wait = WAITS(lambda word, value, ns: frames.append((int(arena.gate["frame"]), word[0], value, ns)))
@@ -159,7 +159,7 @@ def test_a_thread_is_held_for_its_rounds_and_no_longer(library: ctypes.CDLL, are
     assert (arena.gate["rounds"], arena.gate["frame"]) == (0, 0)
 
 
-def test_a_client_lets_go_early(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
+def test_a_client_may_release_a_held_thread_early(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
     armed(arena, left=1, rounds=1000)
 
     def closed(*_: object) -> None:
@@ -172,7 +172,9 @@ def test_a_client_lets_go_early(library: ctypes.CDLL, arena: Arena, host: TestHo
     assert host.waits == 3 and arena.gate["rounds"] == 997
 
 
-def test_who_reaches_it_later_takes_its_place(library: ctypes.CDLL, arena: Arena, host: TestHost) -> None:
+def test_a_thread_that_reaches_a_rearmed_gate_replaces_the_first(
+    library: ctypes.CDLL, arena: Arena, host: TestHost
+) -> None:
     """The first thread goes on, since the client now waits for another."""
     armed(arena, left=1, rounds=10)
     second = Registers()

@@ -68,7 +68,7 @@ def test_a_handler_is_shown_the_original_address(handler: Handler, arena: Arena,
     assert arena.shared.control["noted"] == 0
 
 
-def test_where_a_handler_sends_its_thread_it_goes_in_the_patch(handler: Handler, arena: Arena) -> None:
+def test_a_thread_goes_on_in_the_patch_where_its_handler_sends_it(handler: Handler, arena: Arena) -> None:
     handler.enter(0x5000)
     handler.word(RIP).value = 0x400004
     assert handler.leave() == 0x5010
@@ -78,21 +78,21 @@ def test_where_a_handler_sends_its_thread_it_goes_in_the_patch(handler: Handler,
     assert arena.shared.control["noted"] == 0
 
 
-def test_a_handler_that_changes_its_stack_goes_where_it_says(handler: Handler) -> None:
+def test_a_handler_that_changes_the_stack_pointer_decides_where_to_go_on(handler: Handler) -> None:
     """As at 0x400000 with another stack: the instruments there run."""
     handler.enter(0x5008)
     handler.word(RSP).value += 8
     assert handler.leave() == 0x5000
 
 
-def test_a_note_that_a_jump_has_left_is_forgotten(handler: Handler, arena: Arena) -> None:
+def test_notes_of_handlers_left_by_a_jump_are_forgotten(handler: Handler, arena: Arena) -> None:
     handler.enter(0x5000)
     assert handler.enter(0x5010) == 0x400004
     assert arena.shared.control["noted"] == 1
     assert handler.leave() == 0x5010
 
 
-def test_what_the_program_calls_as_a_function_is_no_handler(handler: Handler, library: ctypes.CDLL) -> None:
+def test_a_handler_called_as_a_function_is_not_treated_as_one(handler: Handler, library: ctypes.CDLL) -> None:
     handler.word(RIP).value = 0x5000
     registers = Registers()
     registers[register("rdx")], registers[register("rsp")] = handler.context, handler.context - 64
@@ -104,7 +104,7 @@ def test_what_the_program_calls_as_a_function_is_no_handler(handler: Handler, li
     ("rip", "code", "shown"),
     [(0x5000, 0, 0x400000), (0x5004, 0, 0x5004), (0x5008, 0, 0x5008), (0x5004, 1, 0x400000), (0x5008, 1, 0x400000)],
 )
-def test_go_is_shown_it_where_the_whole_state_is_the_original_one(
+def test_go_handlers_see_the_original_address_only_with_the_original_state(
     handler: Handler, rip: int, code: int, shown: int
 ) -> None:
     """The original address is also shown if the instruction itself has faulted (SIGSEGV, by the kernel)."""

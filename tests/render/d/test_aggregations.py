@@ -57,7 +57,7 @@ def cells(what: Aggregating, value: int, weight: int = 1) -> tuple[int, ...]:
         (Stack((b"a`f",)), b"\n              a`f\n"),
     ],
 )
-def test_keys(value: Value, text: bytes) -> None:
+def test_keys_are_printed_by_type(value: Value, text: bytes) -> None:
     assert key(value) == text
 
 
@@ -65,7 +65,7 @@ def test_a_structure_as_key_is_dumped() -> None:
     assert key(Bytes(b"\1\2\3")).endswith(b"         0: 01 02 03" + b" " * 39 + b"  ...\n")
 
 
-def test_at_the_end_by_value_and_then_by_key() -> None:
+def test_aggregations_are_printed_by_value_and_then_by_key() -> None:
     contents = named(Function.COUNT, ("init", (9,)), ("bash", (2,)), ("awk", (2,)))
     assert print_all([contents]) == (
         b"  awk                                                               2\n"
@@ -75,12 +75,12 @@ def test_at_the_end_by_value_and_then_by_key() -> None:
     assert printa([contents]) == b"\n" + print_all([contents])
 
 
-def test_several_at_the_end() -> None:
+def test_several_aggregations_are_printed_in_order() -> None:
     both = [single(Function.SUM, -5 % (1 << 64), number=1), single(Function.AVG, 2, 9, number=2)]
     assert print_all(both) == b"               -5\n                4\n"
 
 
-def test_of_nothing_only_printa_says_something() -> None:
+def test_an_empty_aggregation_prints_nothing_but_a_line_of_printa() -> None:
     empty = named(Function.COUNT)
     assert (print_all([empty]), printa([empty]), printa([empty], "%s\n")) == (b"", b"\n", b"")
 
@@ -138,22 +138,22 @@ SUMS = named(Function.AVG, ("b", (2, 10)), ("c", (1, 4)), number=2)
         (Order(by_key=True), b"a 1 0\nb 3 5\nc 0 4\n"),
     ],
 )
-def test_joined_by_their_keys(order: Order, expected: bytes) -> None:
+def test_printa_joins_aggregations_by_their_keys(order: Order, expected: bytes) -> None:
     assert printa([COUNTS, SUMS], "%s %@d %@d\n", order) == expected
 
 
-def test_joined_without_a_format() -> None:
+def test_printa_joins_aggregations_without_a_format() -> None:
     lines = printa([COUNTS, SUMS]).splitlines()
     assert lines[0] == b""
     assert lines[1] == b"  c" + b" " * 49 + b" " * 16 + b"0" + b" " * 16 + b"4"
     assert printa([COUNTS, COUNTS], "%s %@d %@d\n") == b"a 1 1\nb 3 3\n"
 
 
-def test_more_conversions_than_aggregations_repeat_the_last() -> None:
+def test_conversions_beyond_the_aggregations_repeat_the_last_one() -> None:
     assert printa([COUNTS, SUMS.normalized(2)], "%@d %@d %@d;") == b"0 2 2;1 0 0;3 2 2;"
 
 
-def test_processors() -> None:
+def test_values_of_each_processor_are_printed_after_the_total() -> None:
     row = AggregationRow(b"", (), (5,), ((0, (2,)), (3, (3,))))
     contents = Contents(Aggregation(1, "a", Aggregating(Function.COUNT), (), 0), (row,))
     assert print_all([contents]) == (

@@ -34,7 +34,7 @@ def shown(what: Aggregating, *values: int | tuple[int, int], normal: int = 1) ->
     return text.removeprefix(HEADER)
 
 
-def test_positive_weights() -> None:
+def test_positive_weights_are_drawn_to_the_right() -> None:
     assert shown(QUANTIZE, (1, 123)) == (
         "               0 |                                         0        \n"
         "               1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 123      \n"
@@ -42,7 +42,7 @@ def test_positive_weights() -> None:
     )
 
 
-def test_negative_weights() -> None:
+def test_negative_weights_are_drawn_to_the_left() -> None:
     assert shown(QUANTIZE, (1, -123)) == (
         "               0                                         | 0        \n"
         "               1 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@| -123     \n"
@@ -50,7 +50,7 @@ def test_negative_weights() -> None:
     )
 
 
-def test_weights_of_both_signs() -> None:
+def test_weights_of_both_signs_are_drawn_around_the_middle() -> None:
     assert shown(Aggregating(Function.LLQUANTIZE, factor=2, low=0, high=1, steps=2), 1, (2, -1)) == (
         "               0                     |                     0        \n"
         "               1                     |@@@@@@@@@@           1        \n"
@@ -59,7 +59,7 @@ def test_weights_of_both_signs() -> None:
     )
 
 
-def test_the_last_bucket() -> None:
+def test_the_last_bucket_is_printed() -> None:
     assert shown(QUANTIZE, ((1 << 63) - 1, 1234)) == (
         "2305843009213693952 |                                         0        \n"
         "4611686018427387904 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 1234     \n"
@@ -76,7 +76,7 @@ def test_lquantize_names_its_outer_buckets() -> None:
     )
 
 
-def test_llquantize_from_one_side_to_the_other() -> None:
+def test_llquantize_prints_all_cells_from_negative_to_positive() -> None:
     what = Aggregating(Function.LLQUANTIZE, factor=3, low=3, high=5, steps=27)
     lines = shown(what, *range(1500)).splitlines()
     assert lines[:3] == [
@@ -88,7 +88,7 @@ def test_llquantize_from_one_side_to_the_other() -> None:
     assert len(lines) == 57
 
 
-def test_llquantize_above_its_middle() -> None:
+def test_llquantize_prints_values_above_its_middle() -> None:
     what = Aggregating(Function.LLQUANTIZE, factor=2, low=6, high=10, steps=2)
     assert shown(what, 64).splitlines()[0] == "            < 64 |                                         0        "
 
@@ -101,12 +101,12 @@ def test_llquantize_above_its_middle() -> None:
         (Aggregating(Function.LLQUANTIZE, factor=10, low=0, high=3, steps=10), ["0", "1", "2"]),
     ],
 )
-def test_empty_ones(what: Aggregating, names: list[str]) -> None:
+def test_empty_distributions_print_all_cells_with_zero(what: Aggregating, names: list[str]) -> None:
     lines = distribution(what, [0] * what.cells).decode().splitlines()[2:]
     assert lines == [f"{name:>16} |{'':40} 0        " for name in names]
 
 
-def test_normalize_divides_counts_and_leaves_bars() -> None:
+def test_normalize_divides_counts_and_does_not_change_bars() -> None:
     assert shown(QUANTIZE, (0, 100), (1, 300), normal=100).splitlines()[1:3] == [
         "               0 |@@@@@@@@@@                               1        ",
         "               1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@           3        ",
@@ -117,7 +117,7 @@ COUNT = st.one_of(st.just(0), st.integers(-100, 100), st.integers(-(1 << 63), (1
 
 
 @given(st.lists(COUNT, min_size=12, max_size=12), st.integers(1, 1000))
-def test_any(counts: list[int], normal: int) -> None:
+def test_any_distribution_agrees_with_a_calculation_in_fractions(counts: list[int], normal: int) -> None:
     what = Aggregating(Function.LQUANTIZE, low=0, high=100, step=10)
     rows = distribution(what, counts, normal).decode().splitlines()[2:]
     full = [at for at, count in enumerate(counts) if count] or [1]
@@ -137,5 +137,5 @@ def test_any(counts: list[int], normal: int) -> None:
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(1, 1 << 63))
-def test_division_is_cs(value: int, by: int) -> None:
+def test_division_rounds_like_c(value: int, by: int) -> None:
     assert divided(value, by) == int(Fraction(value, by))

@@ -50,7 +50,7 @@ def written(path: Path, *given: events.Event) -> Path:
     return file.close()
 
 
-def test_a_record_and_what_it_printed(tmp_path: Path) -> None:
+def test_a_record_and_its_printed_text_are_in_the_file(tmp_path: Path) -> None:
     text = events.Printed("printf", (Integer(6, 4),), "n = %d\n")
     fired, told, later = rows(written(tmp_path / "x", FIRED, text, events.RecordEnded(), events.Noted("later")))
     known = {"record": 1, "time": 2**63 + 5, "cpu": 1, "pid": 10, "tid": 2**32 - 1, "probe": str(PROBE), "clause": 2}
@@ -98,7 +98,7 @@ def test_aggregations_have_a_row_for_each_key_and_processor(tmp_path: Path) -> N
     ]
 
 
-def test_numbers_that_cannot_be_are_no_error(tmp_path: Path) -> None:
+def test_impossible_numbers_are_written_without_an_error(tmp_path: Path) -> None:
     huge = 2**64 + 1
     wrong = (
         events.Dropped(events.DropKind.PRINCIPAL, 0, huge),
@@ -109,7 +109,7 @@ def test_numbers_that_cannot_be_are_no_error(tmp_path: Path) -> None:
     assert [row["type"] for row in rows(written(tmp_path / "x", *wrong))] == ["dropped", "faulted", "failed", "noted"]
 
 
-def test_what_a_killed_writer_left_is_there_up_to_the_last_batch(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_everything_up_to_the_last_batch(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     file = EventFile(path, "0")
     for number in range(10_000):
@@ -130,7 +130,7 @@ def room(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_is_told_once_and_costs_only_what_finds_no_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_once_and_loses_only_later_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     file, told = EventFile(path, "0"), []
     with room(200_000):
@@ -144,9 +144,7 @@ def test_a_full_disk_is_told_once_and_costs_only_what_finds_no_room(tmp_path: Pa
     assert len(rows(path)) + file.unwritten == 100_000
 
 
-def test_rows_that_were_not_written_leave_no_file_that_lacks_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_no_finished_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds whatever the reason, and though later writes succeed."""
     path = tmp_path / "x.parquet"
     file = EventFile(path, "0")
@@ -167,7 +165,7 @@ def test_rows_that_were_not_written_leave_no_file_that_lacks_them(
 
 
 @pytest.mark.parametrize("notes", [None, b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1}'])
-def test_other_tables_are_refused(tmp_path: Path, notes: bytes | None) -> None:
+def test_tables_that_are_no_events_are_refused(tmp_path: Path, notes: bytes | None) -> None:
     path = tmp_path / "x"
     schema = pa.schema([("type", pa.string())]).with_metadata({} if notes is None else {table_file.EVENTS_KEY: notes})
     pq.write_table(pa.table({"type": ["a"]}, schema), path)
@@ -176,7 +174,7 @@ def test_other_tables_are_refused(tmp_path: Path, notes: bytes | None) -> None:
     assert refused.value.slug == "bad-trace"
 
 
-def test_the_same_columns_with_nothing_in_them_are_a_file_of_events(tmp_path: Path) -> None:
+def test_an_empty_table_with_the_right_columns_is_a_file_of_events(tmp_path: Path) -> None:
     path = tmp_path / "x"
     notes = {table_file.EVENTS_KEY: json.dumps({"version": 1}).encode()}
     pq.write_table(SCHEMA.with_metadata(notes).empty_table(), path)

@@ -15,18 +15,18 @@ GOLDEN = b"""
 """
 
 
-def test_a_structure() -> None:
+def test_a_structure_is_dumped_in_hexadecimal() -> None:
     data = bytes.fromhex("34120000 00000000 76980000")
     assert hexdump(data) == trace(Bytes(data)) == trace(Bytes(data), quiet=True) == GOLDEN
 
 
-def test_rows_and_offsets() -> None:
+def test_rows_have_offsets() -> None:
     lines = hexdump(bytes(range(48, 81))).splitlines()
     assert lines[2] == b"         0: 30 31 32 33 34 35 36 37 38 39 3a 3b 3c 3d 3e 3f  0123456789:;<=>?"
     assert lines[3].startswith(b"        10: 40") and lines[4] == b"        20: 50" + b" " * 45 + b"  P"
 
 
-def test_nothing_of_nothing() -> None:
+def test_empty_data_print_nothing() -> None:
     assert hexdump(b"") == b""
 
 
@@ -34,5 +34,5 @@ def test_nothing_of_nothing() -> None:
     ("data", "text"),
     [(b"ab\0\0", b"ab"), (b"a\tb\n", b"a\tb\n"), (b"ab\0c", None), (b"\0\0", None), (b"\xc3\xa9\0", None), (b"", None)],
 )
-def test_what_passes_for_text(data: bytes, text: bytes | None) -> None:
+def test_bytes_that_are_printed_as_text(data: bytes, text: bytes | None) -> None:
     assert as_text(data) == text

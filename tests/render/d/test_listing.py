@@ -10,7 +10,7 @@ from gilk.render.d.listing import LISTING_HEADER, enabled, listing, probe_detail
 EVOLVING = Attributes(5, 5, 5)
 
 
-def test_listing() -> None:
+def test_the_list_of_probes() -> None:
     text = LISTING_HEADER + listing(DProbe(1, "dtrace", "", "", "BEGIN"))
     text += listing(DProbe(4711, "syscall", "vmlinux", "read", "entry"))
     assert text == (

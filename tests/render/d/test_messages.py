@@ -14,7 +14,7 @@ SAY = Messages()
 BEGIN = DProbe(1, "dtrace", "", "", "BEGIN")
 
 
-def test_notices() -> None:
+def test_texts_of_notices() -> None:
     assert SAY.matched("script", "X", 8) == "dtrace: script 'X' matched 8 probes\n"
     assert SAY.matched("description", "syscall:::entry ", 1) == (
         "dtrace: description 'syscall:::entry ' matched 1 probe\n"
@@ -23,7 +23,7 @@ def test_notices() -> None:
     assert Messages(quiet=True).matched("script", "X", 8) == Messages(quiet=True).destructive() == ""
 
 
-def test_the_name_the_command_was_called_by() -> None:
+def test_messages_begin_with_the_name_of_the_command() -> None:
     assert Messages("gilk dtrace").lowered("buffer size", 1 << 10) == "gilk dtrace: buffer size lowered to 1k\n"
 
 
@@ -42,7 +42,7 @@ DROPS = [
 
 
 @pytest.mark.parametrize(("kind", "count", "text"), DROPS)
-def test_drops(kind: DropKind, count: int, text: str) -> None:
+def test_texts_of_drops(kind: DropKind, count: int, text: str) -> None:
     assert SAY.drop(kind, count, cpu=2) == f"dtrace: {text}\n"
     assert SAY.drop(kind, count, cpu=2, tagged=True) == f"dtrace: [{LOSSES[kind][0]}] {text}\n"
 
@@ -71,12 +71,12 @@ def test_every_drop_has_an_example() -> None:
         (77, 0, None, "unknown fault"),
     ],
 )
-def test_faults(fault: int, address: int, pc: int | None, text: str) -> None:
+def test_texts_of_faults(fault: int, address: int, pc: int | None, text: str) -> None:
     begin = "dtrace: error in dt_clause_4 for probe ID 1 (dtrace:::BEGIN): "
     assert SAY.fault("dt_clause_4", BEGIN, fault, address, pc) == f"{begin}{text}\n"
 
 
-def test_faults_of_the_consumer() -> None:
+def test_texts_of_faults_of_the_consumer() -> None:
     text = SAY.library_fault("dt_clause_0", BEGIN, 'couldn\'t freopen() "/x": Permission denied')
     assert text.endswith('(dtrace:::BEGIN): couldn\'t freopen() "/x": Permission denied\n')
 
@@ -84,20 +84,20 @@ def test_faults_of_the_consumer() -> None:
 WRONG = Diagnostic("D_PROTO_LEN", Span(0, 1), "trace( ) prototype mismatch: 0 args passed, 1 expected")
 
 
-def test_scripts_that_do_not_compile() -> None:
+def test_texts_about_scripts_that_do_not_compile() -> None:
     begin = "dtrace: failed to compile script F: "
     assert SAY.rejected("F", 18, WRONG) == f"{begin}line 18: {WRONG.message}\n"
     assert SAY.rejected("F", 18, WRONG, tagged=True) == f"{begin}[D_PROTO_LEN] line 18: {WRONG.message}\n"
 
 
-def test_specifiers_that_match_nothing() -> None:
+def test_texts_about_specifiers_that_match_nothing() -> None:
     none = Diagnostic("D_PDESC_ZERO", Span(0, 1), "probe description syscall::foo:entry does not match any probes")
     assert SAY.bad_specifier("S", none) == f"dtrace: invalid probe specifier S: {none.message}\n"
     assert SAY.bad_specifier("S", none, tagged=True).startswith("dtrace: invalid probe specifier S: [D_PDESC_ZERO] p")
     assert SAY.bad_specifier("S", WRONG, line=1).endswith(f"S: line 1: {WRONG.message}\n")
 
 
-def test_sizes() -> None:
+def test_sizes_are_printed_with_units() -> None:
     assert SAY.lowered("buffer size", 512 << 10) == "dtrace: buffer size lowered to 512k\n"
     assert SAY.lowered("aggregation size", 4 << 20) == "dtrace: aggregation size lowered to 4m\n"
     assert SAY.lowered("buffer size", 1025) == "dtrace: buffer size lowered to 1025 bytes\n"

@@ -49,7 +49,7 @@ def for_c(flags: str) -> str:
 
 
 @given(FLAGS, WIDTH, PRECISION, st.sampled_from("diuxXop"), st.sampled_from([1, 2, 4, 8]), st.booleans(), WIDE)
-def test_integers(
+def test_integers_are_printed_like_c(
     flags: str, width: int, precision: int | None, letter: str, size: int, signed: bool, value: int
 ) -> None:
     made = Integer(value, size, signed)
@@ -69,25 +69,25 @@ def test_width_and_precision_from_arguments(flags: str, width: int, precision: i
 
 
 @given(FLAGS, WIDTH, PRECISION, st.sampled_from("eEfgG"), st.floats())
-def test_floats(flags: str, width: int, precision: int | None, letter: str, value: float) -> None:
+def test_floats_are_printed_like_c(flags: str, width: int, precision: int | None, letter: str, value: float) -> None:
     expected = c(f"%{shape(for_c(flags), width, precision)}{letter}", ctypes.c_double(value))
     assert d(f"%{shape(flags, width, precision)}{letter}", Floating(value)) == expected
 
 
 @given(FLAGS, WIDTH, PRECISION, st.binary(max_size=50).filter(lambda data: b"\0" not in data))
-def test_strings(flags: str, width: int, precision: int | None, data: bytes) -> None:
+def test_strings_are_printed_like_c(flags: str, width: int, precision: int | None, data: bytes) -> None:
     expected = c(f"%{shape(for_c(flags), width, precision)}s", ctypes.c_char_p(data))
     assert d(f"%{shape(flags, width, precision)}s", Text(data)) == expected
     assert d(f"%{shape(flags, width, precision)}s", Bytes(data + b"\0junk")) == expected
 
 
 @given(FLAGS, WIDTH, st.integers(1, 255), st.sampled_from([1, 2, 4]))
-def test_characters(flags: str, width: int, value: int, size: int) -> None:
+def test_characters_are_printed_like_c(flags: str, width: int, value: int, size: int) -> None:
     expected = c(f"%{shape(for_c(flags), width, None)}c", value)
     assert d(f"%{shape(flags, width, None)}c", Integer(value, size)) == expected
 
 
-def test_a_precision_of_nought_is_none() -> None:
+def test_a_precision_of_zero_is_ignored() -> None:
     assert d("%.0s %.0d %.*d", Text(b"ab"), Integer(0), Integer(-3, 4), Integer(7)) == b"ab 0 7"
 
 
@@ -115,7 +115,7 @@ def test_a_precision_of_nought_is_none() -> None:
         ("%d", Distribution(EVENS, (0, 1, 0)), distribution(EVENS, (0, 1, 0))),
     ],
 )
-def test_ds_own(format_: str, value: Value, expected: bytes) -> None:
+def test_conversions_of_d(format_: str, value: Value, expected: bytes) -> None:
     assert d(format_, value) == expected
 
 
@@ -132,7 +132,7 @@ FRAMES = Stack((b"a.out`f+0x1", b"a.out`main"))
         ("%k", [Stack(())], b"\n"),
     ],
 )
-def test_stacks(format_: str, values: list[Value], expected: bytes) -> None:
+def test_conversions_of_stacks(format_: str, values: list[Value], expected: bytes) -> None:
     assert d(format_, *values) == expected
 
 
@@ -146,7 +146,7 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("new_york")
-def test_times() -> None:
+def test_conversions_of_times() -> None:
     when = Integer(1795338306_000_000_999)
     assert d("%Y", when) == b"2026 Nov 22 04:05:06"
     assert d("%T", when) == b"Sun, 22 Nov 2026 04:05:06 EST"
@@ -154,17 +154,17 @@ def test_times() -> None:
     assert d("%T", Integer(0)) == b"Wed, 31 Dec 1970 19:00:00 EST"  # the year of that week, as DTrace has it
 
 
-def test_literals_keep_bytes_that_are_no_utf_8() -> None:
+def test_literal_text_keeps_bytes_that_are_no_utf_8() -> None:
     assert d(b"\xff%%\xc3\xa9".decode(errors="surrogateescape")) == b"\xff%\xc3\xa9"
 
 
-def test_at_takes_the_aggregations_in_turn_and_the_last_for_ever() -> None:
+def test_conversions_with_at_take_the_aggregations_in_turn_and_repeat_the_last() -> None:
     pieces = parse_format("%s %@d %@x %@d %d")
     assert render(pieces, [Text(b"k"), Integer(9)], [Integer(-1), Integer(255)]) == b"k -1 ff 255 9"
 
 
 @pytest.mark.parametrize("width", [1 << 31, WIDEST + 1, (1 << 31) - 1])
-def test_widths_are_not_as_wide_as_anyone_likes(width: int) -> None:
+def test_widths_are_limited(width: int) -> None:
     """A width that a traced process can influence does not fill the memory."""
     assert d("%*d", Integer(min(width, (1 << 31) - 1), 4), Integer(1)) == b" " * (WIDEST - 1) + b"1"
     assert d(f"%-{width}d", Integer(1)) == b"1" + b" " * (WIDEST - 1)

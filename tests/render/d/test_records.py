@@ -22,7 +22,7 @@ def test_a_default_record() -> None:
     assert end(LOUD) == b"\n"
 
 
-def test_what_the_test_suite_of_dtrace_sees() -> None:
+def test_output_in_the_form_of_dtraces_test_suite() -> None:
     record = prefix(TESTING, 5, BEGIN) + trace(Text(b"hello world 1")) + end(TESTING)
     assert header(TESTING) + record + prefix(TESTING, 0, BEGIN) + trace(Integer(7, 4)) + end(TESTING) == (
         b"                   FUNCTION:NAME\n"
@@ -31,7 +31,7 @@ def test_what_the_test_suite_of_dtrace_sees() -> None:
     )
 
 
-def test_quiet_says_nothing() -> None:
+def test_with_quiet_no_headers_are_printed() -> None:
     style = Style(quiet=True)
     assert header(style) + prefix(style, 0, BEGIN) + end(style) == b""
 
@@ -51,7 +51,7 @@ def flow(style: Style, *steps: tuple[DProbe, int]) -> list[bytes]:
     return lines
 
 
-def test_the_flow_of_calls() -> None:
+def test_flowindent_indents_calls() -> None:
     steps = [(READ, 1), (INNER, 1), (TICK, 2), (INNER_END, 1), (READ_END, 1), (READ_END, 1)]
     assert flow(Style(flow=True, testing=True), *steps) == [
         b" => read                                  ",
@@ -64,18 +64,18 @@ def test_the_flow_of_calls() -> None:
     assert flow(Style(flow=True), steps[0]) == [b"  0  => read                                  "]
 
 
-def test_flow_has_its_own_header_quiet_or_not() -> None:
+def test_flowindent_has_its_own_header_also_with_quiet() -> None:
     assert header(Style(flow=True, quiet=True)) == b"CPU FUNCTION                                 \n"
     assert header(Style(flow=True, testing=True)) == b"FUNCTION                                 \n"
 
 
-def test_a_second_clause_of_an_entry_does_not_indent() -> None:
+def test_flowindent_indents_an_entry_once_for_all_its_clauses() -> None:
     lines = flow(Style(flow=True, testing=True), (READ, 1), (READ, 2), (READ, 2), (INNER, 1))
     found = [line.rstrip() for line in lines]
     assert found == [b" => read", b"  | read:entry", b"   => read", b"     -> __x64_sys_read"]
 
 
-def test_carpentry_is_no_entry() -> None:
+def test_names_that_end_in_entry_are_not_taken_for_entries() -> None:
     carpentry = DProbe(1, "app1", "app", "f", "carpentry")
     method = DProbe(2, "app1", "app", "f", "method-entry")
     lines = flow(Style(flow=True, testing=True), (carpentry, 1), (method, 1))

@@ -35,12 +35,12 @@ EVENS = Aggregating(Function.LQUANTIZE, low=0, high=2, step=2)
         (Floating(1.5), b"1.500000", b"1.500000"),
     ],
 )  # fmt: skip
-def test_columns(value: Value, loud: bytes, quiet: bytes) -> None:
+def test_traced_values_are_printed_in_columns(value: Value, loud: bytes, quiet: bytes) -> None:
     assert trace(value) == loud
     assert trace(value, quiet=True) == quiet
 
 
-def test_stackindent() -> None:
+def test_stackindent_indents_stacks() -> None:
     assert trace(Stack((b"f",)), indent=2) == b"\n  f\n"
 
 
@@ -65,7 +65,7 @@ def words(*numbers: int) -> bytes:
         (Datum(Kind.SYM, 0, 8), words(0x10), Symbol(b"sym 0 10")),
     ],
 )
-def test_decode(datum: Datum, data: bytes, value: Value) -> None:
+def test_values_are_decoded_from_records(datum: Datum, data: bytes, value: Value) -> None:
     assert decode(datum, data, names) == value
     assert raw(datum, data) == Dump(data[datum.offset : datum.offset + datum.size])
 

@@ -41,7 +41,7 @@ def lines(type_: Type, data: bytes, most: int = 1024) -> list[str]:
     return [line[44:] for line in rest]
 
 
-def test_a_struct() -> None:
+def test_a_struct_is_printed_with_types() -> None:
     assert lines(OUTER, DATA) == [
         "(struct outer) {",
         " .a = (int)-1,",
@@ -63,13 +63,13 @@ def test_a_struct() -> None:
     ]
 
 
-def test_what_is_zero_is_left_out_but_in_arrays() -> None:
+def test_zero_members_are_left_out_except_in_arrays() -> None:
     assert lines(OUTER, bytes(48)) == ["(struct outer) {", "}"]
     assert lines(Array(INT, 3), struct.pack("<3i", 0, 5, 0)) == ["(int [3]) [", " (int)0,", " (int)5,", " (int)0,", "]"]
     assert lines(INT, bytes(4)) == ["(int)0"]
 
 
-def test_printsize_cuts() -> None:
+def test_printsize_truncates() -> None:
     found = lines(OUTER, DATA, 8)
     assert found[:2] == ["(struct outer) {", " .a = (int)-1,"] and found[-2:] == [" ...", "}"]
     assert lines(Array(INT, 100), bytes(400), 4) == ["(int [100]) [", " (int)0,", " ...", "]"]
@@ -79,7 +79,7 @@ def test_printsize_cuts() -> None:
     assert lines(Array(CHAR, 9), b"text\0", 4)[-2:] == [" (char)'t',", "]"], "a string is whole, if its NUL is next"
 
 
-def test_scalars() -> None:
+def test_scalars_are_printed_with_types() -> None:
     assert lines(Integer("uint8_t", 1, False, 0), b"\xc8") == ["(uint8_t)200"]
     assert lines(CHAR, b"\x80") == ["(char)-128"]
     assert lines(EH, struct.pack("<i", 9)) == ["(enum eh)9"]

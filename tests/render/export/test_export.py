@@ -45,7 +45,7 @@ def truth(machine: Machine) -> list[Slice]:
     )
 
 
-def test_chrome(machine: Machine, trace: Trace) -> None:
+def test_the_chrome_format_has_the_machines_calls(machine: Machine, trace: Trace) -> None:
     found = json.loads("".join(chrome.parts(trace)))
     events: list[dict[str, Any]] = found["traceEvents"]
     slices = [(e["tid"], e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000)) for e in events if e["ph"] == "X"]
@@ -80,7 +80,7 @@ def slices_of(packets: Any) -> tuple[list[Slice], list[str]]:
     return sorted(found), instants
 
 
-def test_perfetto_by_its_own_description(machine: Machine, trace: Trace) -> None:
+def test_the_perfetto_format_has_the_machines_calls(machine: Machine, trace: Trace) -> None:
     data = b"".join(perfetto.parts(trace))
     parsed = perfetto_trace_pb2.Trace()
     parsed.ParseFromString(data)
@@ -97,7 +97,7 @@ def test_perfetto_by_its_own_description(machine: Machine, trace: Trace) -> None
     assert (process.process.pid, list(process.process.cmdline)) == (1, ["prog"])
 
 
-def test_negative_and_large_numbers_are_as_protobuf_has_them() -> None:
+def test_negative_and_large_numbers_are_encoded_like_protobuf() -> None:
     event = perfetto_trace_pb2.TracePacket(timestamp=2**64 - 1)
     assert protobuf.number(8, 2**64 - 1) == event.SerializeToString()
     thread = perfetto_trace_pb2.ThreadDescriptor(tid=-5)
@@ -138,7 +138,7 @@ def test_csv_has_a_line_per_call_and_hostile_names_in_quotes(tmp_path: Path) -> 
     assert "c\\x0ad" in folded[-2]
 
 
-def test_names_that_are_no_unicode_and_calls_that_are_none(tmp_path: Path) -> None:
+def test_names_that_are_no_unicode_and_traces_without_calls_are_exported(tmp_path: Path) -> None:
     empty = read(write(tmp_path / "b.parquet", [(0, 1, 1, "", "user", "gap", 0)]))
     assert json.loads("".join(chrome.parts(empty)))["traceEvents"][0]["ph"] == "M"
     parsed = perfetto_trace_pb2.Trace()
@@ -147,7 +147,7 @@ def test_names_that_are_no_unicode_and_calls_that_are_none(tmp_path: Path) -> No
     assert b"".join(plain.csv(empty)).count(b"\n") == 1
 
 
-def test_a_thread_of_two_stacks_is_two_tracks(tmp_path: Path) -> None:
+def test_a_thread_with_two_stacks_has_two_tracks(tmp_path: Path) -> None:
     far = 0x800_0000
     events = [("time-entry", "a", 96), ("time-entry", "b", far), ("time-return", "a", 96), ("time-return", "b", far)]
     records = [(10 * n, 1, 1, f, "user", kind, sp) for n, (kind, f, sp) in enumerate(events)]

@@ -39,7 +39,7 @@ def behind(drawing: Drawing) -> Iterator[tuple[Route, Box]]:
 
 
 @given(graphs())
-def test_nothing_lies_over_anything(graph: Graph) -> None:
+def test_boxes_and_edges_do_not_overlap(graph: Graph) -> None:
     sizes, links = graph
     drawing = draw(sizes, links)
     assert [(box.width, box.height) for box in drawing.boxes] == sizes
@@ -53,7 +53,7 @@ def test_nothing_lies_over_anything(graph: Graph) -> None:
 
 
 @given(graphs())
-def test_edges_lead_from_their_block_to_the_other(graph: Graph) -> None:
+def test_edges_lead_from_source_to_target(graph: Graph) -> None:
     drawing = draw(*graph)
     assert [route.link for route in drawing.routes] == graph[1]
     for route in drawing.routes:
@@ -66,20 +66,20 @@ def test_edges_lead_from_their_block_to_the_other(graph: Graph) -> None:
 
 
 @given(graphs())
-def test_without_its_back_edges_a_graph_goes_down(graph: Graph) -> None:
+def test_edges_lead_down_except_back_edges(graph: Graph) -> None:
     drawing = draw(*graph)
     for route in drawing.routes:
         source, target = drawing.boxes[route.link.source], drawing.boxes[route.link.target]
         assert route.back or source.y < target.y
 
 
-def test_the_check_finds_an_edge_behind_a_box() -> None:
+def test_the_check_detects_an_edge_behind_a_box() -> None:
     boxes = (Box(0, 0, 50, 40), Box(0, 60, 50, 40), Box(0, 120, 50, 40))
     straight = Route(Arc(0, 2), ((25, 40), (25, 120)), False)
     assert list(behind(Drawing(50, 160, boxes, (straight,)))) == [(straight, boxes[1])]
 
 
-def test_a_deep_graph_is_no_matter_of_pythons_stack() -> None:
+def test_a_deep_graph_does_not_exceed_pythons_stack() -> None:
     blocks = 2 * sys.getrecursionlimit()
     drawing = draw([(80, 40)] * blocks, [Arc(n, n + 1) for n in range(blocks - 1)] + [Arc(blocks - 1, 0)])
     assert len({box.y for box in drawing.boxes}) == blocks

@@ -23,7 +23,7 @@ import gilk
 from gilk.engines.dtrace.asked import Asked, let_go, prepare
 from gilk.engines.follow.tracing import Tracing
 from gilk.runs.outcome import Result
-from gilk.runs.run import Progress
+from gilk.runs.progress import Progress
 
 CALLS, THREADS = 2000, 8  # of rounds.c, in a round
 FUNCTIONS = ("one", "two", "three", "four")

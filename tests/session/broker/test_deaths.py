@@ -39,7 +39,7 @@ def keeper_of(founder: Worker) -> int:
     return next(pid for pid in children(founder.pid) if Path(f"/proc/{pid}/comm").read_text() == "gilk-keeper\n")
 
 
-def test_the_founder_is_killed_and_the_others_go_on(loop: Loop) -> None:
+def test_the_first_client_is_killed_and_the_others_go_on(loop: Loop) -> None:
     founder, second = started(loop), started(loop)
     play(loop, 1, 1)
     founder.kill()
@@ -51,7 +51,7 @@ def test_the_founder_is_killed_and_the_others_go_on(loop: Loop) -> None:
 
 
 @pytest.mark.stress
-def test_the_founder_leaves_first_and_comes_back(loop: Loop) -> None:
+def test_the_first_client_leaves_first_and_comes_back(loop: Loop) -> None:
     founder, second = started(loop), started(loop)
     play(loop, 1, 1)
     assert founder.finish() == expected(("one",), 1)
@@ -62,7 +62,7 @@ def test_the_founder_leaves_first_and_comes_back(loop: Loop) -> None:
     assert is_clean(loop.pid)  # by the time that the last consumer has gone
 
 
-def test_the_hub_is_killed(loop: Loop) -> None:
+def test_the_broker_is_killed(loop: Loop) -> None:
     founder, second = started(loop), started(loop)
     os.kill(broker_of(founder), signal.SIGKILL)
     assert wait_for(lambda: is_clean(loop.pid))
@@ -75,7 +75,7 @@ def test_the_hub_is_killed(loop: Loop) -> None:
 
 
 @pytest.mark.stress
-def test_who_comes_while_a_keeper_undoes_what_a_killed_hub_has_left(loop: Loop) -> None:
+def test_a_client_that_comes_while_the_keeper_undoes_a_killed_broker(loop: Loop) -> None:
     founder = started(loop)
     broker, keeper = broker_of(founder), keeper_of(founder)
     os.kill(keeper, signal.SIGSTOP)
@@ -90,7 +90,7 @@ def test_who_comes_while_a_keeper_undoes_what_a_killed_hub_has_left(loop: Loop) 
 
 
 @pytest.mark.stress
-def test_hub_and_keeper_are_killed(loop: Loop, gilk_on_path: dict[str, str]) -> None:
+def test_broker_and_keeper_are_killed(loop: Loop, gilk_on_path: dict[str, str]) -> None:
     founder = started(loop)
     broker, keeper = broker_of(founder), keeper_of(founder)
     os.kill(keeper, signal.SIGSTOP)
@@ -108,7 +108,7 @@ def test_hub_and_keeper_are_killed(loop: Loop, gilk_on_path: dict[str, str]) -> 
 
 
 @pytest.mark.stress
-def test_the_process_is_killed() -> None:
+def test_the_traced_process_is_killed() -> None:
     loop = Loop([build("rounds")])
     workers = [started(loop), started(loop)]
     play(loop, 1, 1)
@@ -119,7 +119,7 @@ def test_the_process_is_killed() -> None:
 
 
 @pytest.mark.stress
-def test_a_stopped_consumer_keeps_nobody_waiting(loop: Loop) -> None:
+def test_a_stopped_client_does_not_hold_up_others(loop: Loop) -> None:
     founder = started(loop)
     os.kill(founder.pid, signal.SIGSTOP)
     second = started(loop)
@@ -131,7 +131,7 @@ def test_a_stopped_consumer_keeps_nobody_waiting(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_signals_do_not_lead_to_where_a_consumer_that_has_gone_had_its_probes(killed: bool) -> None:
+def test_signals_do_not_lead_into_patches_of_a_client_that_has_gone(killed: bool) -> None:
     """The signals arrive after a system call whose patch is no longer in use, a thousand times a second."""
     with Loop([build("signals")]) as loop:
         stays = consume(loop.pid, "pid$target:a.out:hot:entry { @[probefunc] = count(); }")

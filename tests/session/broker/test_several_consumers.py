@@ -37,7 +37,7 @@ def is_clean(pid: int) -> bool:
 
 
 @pytest.mark.stress
-def test_two_that_come_and_go_in_turn() -> None:
+def test_two_clients_come_and_go_in_turn() -> None:
     with Loop([build("rounds")]) as loop:
         first = consume(loop.pid, counting(("one", "two")))
         first.wait_until_in()
@@ -108,11 +108,11 @@ def exact_counts(number: int, seconds: float, churns: int, seed: int) -> None:
         assert wait_for(lambda: is_clean(loop.pid)), (differences(loop.pid), leftovers(loop.pid))
 
 
-def test_each_counts_what_there_was_while_others_come_and_are_killed() -> None:
+def test_counts_are_exact_while_other_clients_come_and_are_killed() -> None:
     exact_counts(3, 0.5, 1, seed=1)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(3))
-def test_sixteen_consumers(seed: int) -> None:
+def test_sixteen_clients_count_exactly(seed: int) -> None:
     exact_counts(16, 40.0, 4, seed)

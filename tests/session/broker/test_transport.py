@@ -56,7 +56,7 @@ def test_messages_arrive_whole_however_they_are_cut(
 
 @settings(max_examples=40)
 @given(st.binary(min_size=8, max_size=200))
-def test_bytes_are_a_message_or_the_end_of_the_line(content: bytes) -> None:
+def test_any_bytes_are_a_message_or_close_the_connection(content: bytes) -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         sender.sendall(content)
@@ -69,7 +69,7 @@ def test_bytes_are_a_message_or_the_end_of_the_line(content: bytes) -> None:
         assert message is None or isinstance(message.words, dict)
 
 
-def test_deep_nesting_and_sizes_that_are_not_believed() -> None:
+def test_deeply_nested_and_oversized_messages_close_the_connection() -> None:
     for content in (b"[" * 3000, b'{"a":' * 500, b"1" * 4000, b"[]", b"\xff{}", b"{,}"):
         sender, receiver = socket.socketpair()
         with sender, receiver:
@@ -97,7 +97,7 @@ def test_deep_nesting_and_sizes_that_are_not_believed() -> None:
         framed(MessageKind.FILE, b"/etc/hostname"),
     ],
 )
-def test_a_message_that_is_for_others_ends_the_line(frame: bytes) -> None:
+def test_a_message_of_another_kind_closes_the_connection(frame: bytes) -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         inbox = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False)
@@ -108,7 +108,7 @@ def test_a_message_that_is_for_others_ends_the_line(frame: bytes) -> None:
             inbox.next()
 
 
-def test_who_answers_and_goes_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_followed_by_a_close_is_received(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer, broker = socket.socketpair()
 
     def answered(end: socket.socket, data: bytes, fd: int = -1) -> int:
@@ -174,7 +174,7 @@ def scene() -> Iterator[Scene]:
         assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
 
 
-def test_who_sends_nonsense_is_let_go(scene: Scene) -> None:
+def test_a_client_that_sends_malformed_messages_is_disconnected(scene: Scene) -> None:
     chance = random.Random(3)
     for content in [
         *(chance.randbytes(chance.randint(8, 3000)) for _ in range(20)),
@@ -188,7 +188,7 @@ def test_who_sends_nonsense_is_let_go(scene: Scene) -> None:
             assert scene.is_let_go(end)
 
 
-def test_half_a_message_keeps_nobody_waiting(scene: Scene) -> None:
+def test_half_a_message_does_not_hold_up_others(scene: Scene) -> None:
     with scene.visitor() as end:
         end.sendall(packed({"do": "hello", "version": VERSION})[:-3])
         line = scene.member()
@@ -197,7 +197,7 @@ def test_half_a_message_keeps_nobody_waiting(scene: Scene) -> None:
         line.close()
 
 
-def test_a_right_is_to_trace_this_process(scene: Scene) -> None:
+def test_only_a_writable_descriptor_of_the_memory_proves_the_right_to_trace(scene: Scene) -> None:
     """The descriptors of another process's memory, of this process's for reading only, and of other files are no
     proof."""
     path = f"/proc/{scene.loop.pid}/mem"
@@ -213,7 +213,7 @@ def test_a_right_is_to_trace_this_process(scene: Scene) -> None:
     os.close(own)
 
 
-def test_another_version_is_told(scene: Scene) -> None:
+def test_a_client_of_another_version_is_refused(scene: Scene) -> None:
     line, right = Line(scene.visitor(), 20), right_to_trace(scene.loop.pid)
     assert line.ask({"do": "hello", "version": "0"}, fd=right).words["error"][1] == "another-version"
     line.close()
@@ -244,14 +244,14 @@ def test_another_version_is_told(scene: Scene) -> None:
     ],
     ids=json.dumps,
 )
-def test_a_member_that_asks_nonsense_is_let_go(scene: Scene, asked: dict[str, object]) -> None:
+def test_a_client_with_malformed_requests_is_disconnected(scene: Scene, asked: dict[str, object]) -> None:
     line = scene.member()
     with pytest.raises(Closed):
         line.ask(asked)
     line.close()
 
 
-def test_what_cannot_be_put_in(scene: Scene) -> None:
+def test_insertions_that_are_impossible_are_refused(scene: Scene) -> None:
     """A wrong object, an image that is not there, and addresses that are no points."""
     main, start = scene.function("one")
 
@@ -267,7 +267,7 @@ def test_what_cannot_be_put_in(scene: Scene) -> None:
     line.close()
 
 
-def test_an_image_that_is_said_to_have_gone_and_is_there(scene: Scene) -> None:
+def test_dropping_a_loaded_image_removes_only_the_clients_own_probes(scene: Scene) -> None:
     """This takes out the member's probes there, and nothing of others."""
     main, start = scene.function("one")
     asked = {"do": "insert", "images": [[str(main.path), main.bias]], "objects": []}
@@ -283,7 +283,7 @@ def test_an_image_that_is_said_to_have_gone_and_is_there(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("gate", "what"), [(8, Closed), (-1, Closed), (0, None)])
-def test_a_gate_of_a_member(scene: Scene, gate: int, what: type[Exception] | None) -> None:
+def test_a_client_sets_and_opens_a_gate(scene: Scene, gate: int, what: type[Exception] | None) -> None:
     """Nobody is held at a gate that is not armed, and it goes with the member."""
     main, start = scene.function("one")
     points = [[start, start, 0]]
@@ -311,7 +311,7 @@ REGION = {"do": "region", "blocks": 2, "stride": 8192, "counters": 4, "rings": [
     ],
     ids=json.dumps,
 )
-def test_a_region_that_does_not_fit_its_memory(scene: Scene, wrong: dict[str, object]) -> None:
+def test_a_region_outside_of_the_clients_memory_is_refused(scene: Scene, wrong: dict[str, object]) -> None:
     line = scene.member()
     assert scene.have_memory(line, 4096 + 3 * 8192) > 0
     with pytest.raises(Closed):
@@ -322,7 +322,7 @@ def test_a_region_that_does_not_fit_its_memory(scene: Scene, wrong: dict[str, ob
 @pytest.mark.parametrize(
     ("made", "number"), [("count", 5), ("count", 0), ("stamp", 1), ("regs", 1 << 24), ("nothing", 1), (None, 1)]
 )
-def test_what_is_built_in_writes_to_a_region_only(scene: Scene, made: object, number: int) -> None:
+def test_built_in_instruments_need_a_region_to_write_to(scene: Scene, made: object, number: int) -> None:
     """It can only write to a part of the region that exists. Only probes that were put in can be taken out."""
     main, start = scene.function("three")
     asked = {"do": "insert", "images": [[str(main.path), main.bias]], "objects": []}
@@ -341,7 +341,7 @@ def test_what_is_built_in_writes_to_a_region_only(scene: Scene, made: object, nu
     line.close()
 
 
-def test_another_user_is_let_go(scene: Scene) -> None:
+def test_a_client_of_another_user_is_disconnected(scene: Scene) -> None:
     if os.geteuid():
         pytest.skip("only root can be somebody else")
     name = scene.visitor().getpeername()
@@ -355,7 +355,7 @@ def test_another_user_is_let_go(scene: Scene) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_name_that_another_user_has_taken() -> None:
+def test_a_socket_name_taken_by_another_user_prevents_sharing() -> None:
     """Then nothing is shared, and the reason is given."""
     if os.geteuid():
         pytest.skip("only root can be somebody else")
@@ -388,7 +388,7 @@ def test_a_name_that_another_user_has_taken() -> None:
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_who_has_gone_is_told_apart(ended: bool) -> None:
+def test_errors_distinguish_an_ended_process_and_an_ended_session(ended: bool) -> None:
     """Either the traced process has gone, or only the process that has its session."""
     with subprocess.Popen(["sleep", "100"]) as child:
         if ended:

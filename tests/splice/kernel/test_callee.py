@@ -45,7 +45,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, 
 
 
 @pytest.mark.parametrize("name", ["nothing", "one", "numbered", "loop", "many", "saves"])
-def test_nothing_else_changes(functions: dict[str, tuple[int, bytes]], name: str) -> None:
+def test_a_function_changes_only_the_claimed_registers(functions: dict[str, tuple[int, bytes]], name: str) -> None:
     address, code = functions[name]
     told = examine(code, address)
     rng = random.Random(name)
@@ -57,18 +57,22 @@ def test_nothing_else_changes(functions: dict[str, tuple[int, bytes]], name: str
 
 
 @pytest.mark.parametrize(("name", "numbered"), [("nothing", False), ("one", False), ("numbered", True), ("many", True)])
-def test_who_looks_at_its_number(functions: dict[str, tuple[int, bytes]], name: str, numbered: bool) -> None:
+def test_functions_that_read_their_number_are_recognised(
+    functions: dict[str, tuple[int, bytes]], name: str, numbered: bool
+) -> None:
     address, code = functions[name]
     assert examine(code, address).numbered is numbered
 
 
 @pytest.mark.parametrize("name", sorted(CONSERVATIVE))
-def test_who_goes_elsewhere_may_change_all(functions: dict[str, tuple[int, bytes]], name: str) -> None:
+def test_a_function_that_calls_others_may_change_all_caller_saved_registers(
+    functions: dict[str, tuple[int, bytes]], name: str
+) -> None:
     address, code = functions[name]
     assert examine(code, address) == (CALLER_SAVED, True)
 
 
-def test_little_is_kept_for_little(functions: dict[str, tuple[int, bytes]]) -> None:
+def test_a_small_function_clobbers_few_registers(functions: dict[str, tuple[int, bytes]]) -> None:
     address, code = functions["one"]
     assert examine(code, address).clobbers == 0
 

@@ -137,7 +137,7 @@ def lost(kernel: Kernel, start: dict[str, int], flags: int, live: int) -> Iterat
 
 @WITH_EVERYTHING
 @pytest.mark.parametrize("live", live_sets(), ids=hex)
-def test_what_is_live_is_kept(instrument: Instrument, live: int) -> None:
+def test_live_registers_and_flags_are_preserved(instrument: Instrument, live: int) -> None:
     for seed, flags in enumerate((0x2, 0x2 | STATUS, 0x2 | 0x801, 0x2 | 0x94)):
         kernel, start = finished(instrument, live, seed, flags)
         assert not list(lost(kernel, start, flags, live))
@@ -158,12 +158,12 @@ def changed(kernel: Kernel, start: dict[str, int]) -> dict[int, int]:
 
 @pytest.mark.parametrize("live", live_sets(), ids=hex)
 @pytest.mark.parametrize("offset", [SLOT, FAR + SLOT], ids=hex)
-def test_a_count_is_one_more_and_nothing_else(offset: int, live: int) -> None:
+def test_a_count_changes_only_its_counter(offset: int, live: int) -> None:
     kernel, start = finished(KernelCount(offset), live, 1, 0x2)
     assert changed(kernel, start) == {CPUS[0] + offset: 1}
 
 
-def test_a_count_of_two_words() -> None:
+def test_a_count_carries_into_the_upper_word() -> None:
     """All 64 bits count."""
     kernel = Kernel(code(KernelCount(SLOT), 0))
     kernel.write(CPUS[0] + SLOT, 0xFFFFFFFF)
@@ -193,7 +193,7 @@ def kind_of(instrument: Instrument) -> int:
 @RECORDERS
 @pytest.mark.parametrize("live", live_sets(), ids=hex)
 @pytest.mark.parametrize("pushed", [0, PUSHED])
-def test_a_record_is_exact(instrument: Instrument, live: int, pushed: int) -> None:
+def test_a_record_has_the_right_values(instrument: Instrument, live: int, pushed: int) -> None:
     kernel, start = Kernel(code(instrument, live, pushed)), registers(3)
     kernel.run(start, 0x2)
     kind, size = kind_of(instrument), SIZES[type(instrument)]
@@ -206,7 +206,7 @@ def test_a_record_is_exact(instrument: Instrument, live: int, pushed: int) -> No
 
 
 @RECORDERS
-def test_times_go_on(instrument: Instrument) -> None:
+def test_times_of_records_increase(instrument: Instrument) -> None:
     kernel, size = Kernel(code(instrument, 0)), SIZES[type(instrument)]
     at = kernel.chunk(0, kind_of(instrument)) + CHUNK - 8 * size
     for _ in range(3):
@@ -217,7 +217,7 @@ def test_times_go_on(instrument: Instrument) -> None:
 
 @RECORDERS
 @pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
-def test_a_full_chunk_is_changed_by_the_driver(instrument: Instrument, live: int) -> None:
+def test_a_full_chunk_is_replaced_by_the_driver(instrument: Instrument, live: int) -> None:
     kernel, start = Kernel(code(instrument, live), room=0), registers(4)
     kernel.run(start, 0x2)
     kind, size = kind_of(instrument), SIZES[type(instrument)]
@@ -251,7 +251,7 @@ def filtered(instrument: Instrument, live: int, wanted: int) -> Kernel:
 @RECORDERS
 @pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
 @pytest.mark.parametrize("wanted", [TGID, TGID - 1, TGID + 1, TGID - 8, TGID + 64, 0], ids=hex)
-def test_only_a_process_that_is_wanted_makes_records(instrument: Instrument, live: int, wanted: int) -> None:
+def test_only_selected_processes_make_records(instrument: Instrument, live: int, wanted: int) -> None:
     kernel, start = filtered(instrument, live, wanted), registers(11)
     kernel.run(start, 0x2 | 0x801)
     assert told(kernel, instrument) == (wanted == TGID)
@@ -264,7 +264,9 @@ def test_only_a_process_that_is_wanted_makes_records(instrument: Instrument, liv
     (TGID, 0, 0x100, True), (TGID, 0, 0x10000, True), (TGID, 0, 0x80100001, True), (TGID, 0, 0x80000000, False),
     (TGID, 1, 0x10000, False), (0, 0, 0, False), (0, 0, 0x10000, True), (0, 1, 0x10000, False),
 ])  # fmt: skip
-def test_interrupts_are_wanted_whoever_they_interrupt(tgid: int, bit: int, preempt: int, made: bool, live: int) -> None:
+def test_interrupts_are_recorded_whichever_process_they_interrupt(
+    tgid: int, bit: int, preempt: int, made: bool, live: int
+) -> None:
     """0 is the idle task, whose bit stands for interrupts. 0x200 is: softirqs are disabled."""
     word = CURRENT + 16
     stamp = KernelStamp(IID, replace(RINGS, interrupts=InterruptMask(word, IN_INTERRUPT)))
@@ -281,7 +283,7 @@ def test_interrupts_are_wanted_whoever_they_interrupt(tgid: int, bit: int, preem
 
 @RECORDERS
 @pytest.mark.parametrize("wanted", [TGID, TGID + 1], ids=["wanted", "not"])
-def test_the_filter_may_go_at_any_instruction(instrument: Instrument, wanted: int) -> None:
+def test_the_filter_may_be_removed_at_any_instruction(instrument: Instrument, wanted: int) -> None:
     """What it points to is then not to be looked for at 0."""
     steps = filtered(instrument, FLAGS | 0xFFFF, wanted)
     steps.run(registers(12), 0x2)
@@ -304,7 +306,7 @@ def test_the_filter_may_go_at_any_instruction(instrument: Instrument, wanted: in
 
 @WITH_EVERYTHING
 @pytest.mark.parametrize("live", [1 << 4, FLAGS | 0xFFFF], ids=hex)
-def test_an_interrupt_may_run_the_same_at_any_instruction(instrument: Instrument, live: int) -> None:
+def test_an_interrupt_may_run_the_same_instrument_at_any_instruction(instrument: Instrument, live: int) -> None:
     _, alone = finished(instrument, live, 6, 0x2), registers(6)
     steps = Kernel(code(instrument, live))
     steps.run(alone, 0x2)
@@ -341,7 +343,7 @@ def test_a_task_may_be_moved_to_another_cpu_at_any_instruction(instrument: Instr
 
 
 @RECORDERS
-def test_and_the_other_cpu_may_have_been_as_far(instrument: Instrument) -> None:
+def test_a_task_may_be_moved_to_a_cpu_that_has_just_made_a_record(instrument: Instrument) -> None:
     """Another task has made a record here meanwhile."""
     _check_moves(instrument, FLAGS | 0xFFFF, lambda cpu: cpu.interrupt(), told_then=2)
 
@@ -366,14 +368,14 @@ def _check_moves(instrument: Instrument, live: int, before: Callable[[Cpu], None
 
 
 @pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
-def test_a_function_gets_its_number(live: int) -> None:
+def test_an_instrument_function_gets_its_number(live: int) -> None:
     kernel, _ = finished(KernelCallWithIid(BODY, IID), live, 8, 0x2)
     assert kernel.calls == [IID]
 
 
 @pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
 @pytest.mark.parametrize("flags", [0x2, 0x2 | DF, 0x2 | DF | STATUS], ids=hex)
-def test_a_function_runs_with_the_direction_flag_clear(live: int, flags: int) -> None:
+def test_an_instrument_function_runs_with_the_direction_flag_clear(live: int, flags: int) -> None:
     """Wherever that may be set; and it is afterwards what it was."""
     kernel, start = finished(KernelCallWithIid(BODY, IID), live | DIRECTION, 8, flags)
     assert kernel.backwards == [False]
@@ -382,7 +384,7 @@ def test_a_function_runs_with_the_direction_flag_clear(live: int, flags: int) ->
 
 
 @pytest.mark.parametrize("pushed", [0, PUSHED])
-def test_a_function_that_sees_the_registers(pushed: int) -> None:
+def test_an_instrument_function_gets_the_registers(pushed: int) -> None:
     """The words are pc, shift, function, iid; the stack pointer at the point is behind them and ``shift``."""
     kernel, start = Kernel(code(KernelCallWithRegisters(BODY, IID, THUNK), 0, pushed)), registers(9)
     kernel.run(start, 0x2)
@@ -411,13 +413,13 @@ ENTRY = sum(1 << reg for reg in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15))
         (KernelCallWithRegisters(BODY, IID, THUNK), 0xFFFF | FLAGS, 6),
     ],
 )
-def test_instructions(instrument: Instrument, live: int, most: int) -> None:
+def test_instruments_take_no_more_instructions_than_their_bound(instrument: Instrument, live: int, most: int) -> None:
     kernel, _ = finished(instrument, live, 10, 0x2)
     assert kernel.trips - 1 <= most  # without the jump to the end
 
 
 @pytest.mark.parametrize(("live", "most"), [(ENTRY, 14), (0xFFFF | FLAGS, 24)])
-def test_instructions_when_the_process_is_not_wanted(live: int, most: int) -> None:
+def test_instruments_take_few_instructions_for_unselected_processes(live: int, most: int) -> None:
     kernel = filtered(KernelStamp(IID, RINGS), live, TGID + 1)
     kernel.run(registers(10), 0x2)
     assert kernel.trips - 1 <= most
@@ -447,7 +449,7 @@ FUNCTION = CODE + 0x8300
 
 @pytest.mark.parametrize("value", [None, 0, 77])
 @pytest.mark.parametrize("pushed", [0, PUSHED])
-def test_a_function_runs_or_is_replaced(pushed: int, value: int | None) -> None:
+def test_a_function_runs_or_advice_replaces_it(pushed: int, value: int | None) -> None:
     """By a patch that a jump leads to, and by one that the function calls: ``pushed`` then is its return address."""
     builder = CodeBuilder()
     KernelCallWithRegisters(BODY, IID, THUNK, replaces=True).emit(builder, HOST, Context(0xFFFF, CODE, pushed))
@@ -469,14 +471,14 @@ def test_a_function_runs_or_is_replaced(pushed: int, value: int | None) -> None:
 # The emulator itself.
 
 
-def test_what_lies_below_the_stack_pointer_does_not_last() -> None:
+def test_negative_control_the_emulator_overwrites_memory_below_the_stack_pointer() -> None:
     kernel = Kernel(asm.store_stack(0, -8) + asm.load_stack(0, -8) + b"\xe9" + (END - CODE - 21).to_bytes(4, "little"))
     start = registers(11)
     kernel.run(start, 0x2)
     assert list(lost(kernel, start, 0x2, 1))
 
 
-def test_a_move_of_the_task_shows() -> None:
+def test_negative_control_moves_of_a_task_are_detected() -> None:
     """A counter that is read and written later loses hits between two CPUs."""
     slow = asm.load_gs(0, SLOT) + asm.lea(0, 0, 1) + b"\x65\x48\x89\x04\x25" + SLOT.to_bytes(4, "little")
     kernel = Kernel(slow + b"\xe9" + (END - CODE - len(slow) - 5).to_bytes(4, "little"))

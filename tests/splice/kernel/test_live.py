@@ -138,7 +138,7 @@ def background(live: KernelImage) -> Machine:
     return Machine(page)
 
 
-def test_functions_do_what_they_did(live: KernelImage) -> None:
+def test_functions_of_a_stock_kernel_compute_the_same_under_plans(live: KernelImage) -> None:
     rng, analysis, machine = random.Random(1), KernelAnalysis(live), background(live)
     told = 0
     tactics: set[str] = set()

@@ -52,7 +52,7 @@ def test_the_driver_takes_every_unit(selection: str) -> None:
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("assume_live", [0, 0x1FFFF], ids=["analysis", "all live"])
-def test_functions_do_what_they_did(selection: str, assume_live: int) -> None:
+def test_functions_compute_the_same_under_plans(selection: str, assume_live: int) -> None:
     made = trial(selection, assume_live)
     told = 0
     for function in made.functions:
@@ -63,7 +63,7 @@ def test_functions_do_what_they_did(selection: str, assume_live: int) -> None:
     assert told > 60
 
 
-def test_everything_has_a_tactic_but_what_is_reserved() -> None:
+def test_every_point_has_a_tactic_except_reserved_ones() -> None:
     for selection in SELECTIONS:
         assert set(trial(selection).refusals.values()) <= {"faults", "bug", "exception"}
 
@@ -88,7 +88,7 @@ ARGUMENTS = {
     ("instrument", "most"), [(KernelCount(COUNTERS), 3), (KernelStamp(1, RINGS), 35)], ids=["count", "stamp"]
 )
 @pytest.mark.parametrize("name", list(ARGUMENTS))
-def test_instructions_for_an_entry(instrument: Instrument, most: int, name: str) -> None:
+def test_an_entry_takes_no_more_instructions_than_its_bound(instrument: Instrument, most: int, name: str) -> None:
     made, function = one(name, instrument)
     registers, memory = dict(zip(("rdi", "rsi", "rdx", "rcx"), ARGUMENTS[name], strict=False)), start(1)[1]
     plain = machine().run(function.start, registers, 0x202, corpus.code() | memory, {})

@@ -57,31 +57,31 @@ def relative(opcode: bytes, target: int, tail: bytes = b"") -> bytes:
         (bytes.fromhex("3effd0"), {"rax": FUNCTION}),  # with a prefix
     ],
 )
-def test_a_call_returns_to_where_it_did(code: bytes, registers: dict[str, int]) -> None:
+def test_a_relocated_call_pushes_the_original_return_address(code: bytes, registers: dict[str, int]) -> None:
     cpu = run(code, **registers)
     assert cpu.found == [(ORIGINAL + len(code), STACK_AT - 8)]
 
 
-def test_a_call_through_memory_at_the_stack_pointer() -> None:
+def test_a_relocated_call_through_the_stack_pointer() -> None:
     cpu = Callee(moved(bytes.fromhex("ff542408")))  # call *8(%rsp)
     cpu.write(STACK_AT + 8, FUNCTION)
     cpu.run({"rsp": STACK_AT}, 0x2)
     assert cpu.found == [(ORIGINAL + 4, STACK_AT - 8)]
 
 
-def test_a_call_costs_three_instructions() -> None:
+def test_a_relocated_call_costs_three_instructions() -> None:
     assert run(relative(b"\xe8", FUNCTION)).trips == 3
 
 
 @pytest.mark.parametrize("offset", [0x1000, 0x100, 0x1FF8])
-def test_a_variable_of_this_cpu(offset: int) -> None:
+def test_a_relocated_access_of_a_per_cpu_variable(offset: int) -> None:
     """Its address is small, and relative to the instruction: around the end of the address space."""
     cpu = Callee(moved(relative(bytes.fromhex("6548ff05"), offset)))  # incq %gs:offset(%rip)
     cpu.run({"rsp": STACK_AT}, 0x2)
     assert [cpu.read(base + offset) for base in CPUS] == [1, 0]
 
 
-def test_a_variable_of_the_kernel() -> None:
+def test_a_relocated_access_of_a_kernel_variable() -> None:
     place = CODE + 0x100
     cpu = Callee(moved(relative(bytes.fromhex("488b05"), place)).ljust(0x100, b"\xcc") + bytes(range(8)))
     cpu.run({"rsp": STACK_AT}, 0x2)
@@ -89,7 +89,7 @@ def test_a_variable_of_the_kernel() -> None:
 
 
 @pytest.mark.parametrize("flags", [0x2, 0x42])
-def test_a_branch(flags: int) -> None:
+def test_a_relocated_conditional_branch(flags: int) -> None:
     """je over a load."""
     taken = bytes.fromhex("7407") + bytes.fromhex("48c7c005000000")
     builder = CodeBuilder()

@@ -32,7 +32,7 @@ def complaints(found: tuple[Unit, ...]) -> list[str]:
     return list(refused(found, arena, corpus.disassembly(), corpus.read))
 
 
-def test_each_kind_is_there() -> None:
+def test_each_kind_of_unit_is_made_correctly() -> None:
     for kind in UnitKind:
         assert not complaints(first(kind))
 
@@ -53,7 +53,7 @@ def test_each_kind_is_there() -> None:
         (UnitKind.FENTRY, lambda unit: replace(unit, patch=0)),
     ],
 )
-def test_the_stand_in_sees_what_is_wrong(kind: UnitKind, change: Change) -> None:
+def test_the_stand_in_for_the_driver_detects_wrong_units(kind: UnitKind, change: Change) -> None:
     good = first(kind)
     assert complaints(tuple(change(unit) if unit.kind is kind else unit for unit in good))
 
@@ -76,7 +76,7 @@ def test_windows_of_several_instructions_end_in_traps() -> None:
         assert unit.new[5:].strip(b"\xcc") == b""
 
 
-def test_fills_join_neighbours_and_nothing_else() -> None:
+def test_fills_join_only_neighbouring_patches() -> None:
     near, far = Patch(0x1000, b"\x90" * 10), Patch(0x3000, b"\xc3")
     plans = [FunctionPlan("a", (), (far, near)), FunctionPlan("b", (), (Patch(0x1010, b"\x90"),))]
     assert fills(plans) == [Patch(0x1000, b"\x90" * 10 + b"\xcc" * 6 + b"\x90"), far]

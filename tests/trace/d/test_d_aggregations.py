@@ -89,7 +89,7 @@ CONSUMER = st.tuples(
 
 @settings(max_examples=60)
 @given(steps=st.lists(st.one_of(UPDATE, CONSUMER), max_size=60))
-def test_a_dictionary_would_hold_the_same(steps: list[tuple[object, ...]]) -> None:
+def test_aggregations_agree_with_a_dictionary(steps: list[tuple[object, ...]]) -> None:
     shared = Shared(MemoryOptions(4, bufsize=4096, aggsize=1 << 16, dynvarsize=0, aggregations=len(KNOWN), scratches=1))
     reader = AggregationReader(shared.memory, KNOWN)
     updates: dict[Key, list[tuple[int, int]]] = {}
@@ -128,7 +128,7 @@ def test_a_dictionary_would_hold_the_same(steps: list[tuple[object, ...]]) -> No
     assert not reader.errors and not Drops(shared.memory).look()
 
 
-def test_what_comes_between_a_snapshot_and_clear_is_kept() -> None:
+def test_updates_between_a_snapshot_and_clear_are_kept() -> None:
     shared = Shared(MemoryOptions(1, aggregations=len(KNOWN)))
     reader, session = AggregationReader(shared.memory, KNOWN), shared.session()
     for which in KNOWN[:4]:
@@ -141,7 +141,7 @@ def test_what_comes_between_a_snapshot_and_clear_is_kept() -> None:
     assert [cells for _, cells in sorted(reader.snapshot().items())] == [(1,), (7,), (3,), (9,)]
 
 
-def test_trunc_hides_only_what_was_seen() -> None:
+def test_trunc_hides_only_rows_that_were_read() -> None:
     shared = Shared(MemoryOptions(1, aggregations=1))
     reader, session = AggregationReader(shared.memory, KNOWN[:1]), shared.session()
     session.aggregate(KNOWN[0], KEYS[1], 0)
@@ -153,7 +153,7 @@ def test_trunc_hides_only_what_was_seen() -> None:
     assert reader.snapshot() == {(1, KEYS[2]): (1,), (1, KEYS[1]): (1,)}
 
 
-def test_a_sum_of_nothing_shows_again() -> None:
+def test_a_cleared_sum_of_zero_is_shown_again_when_updated() -> None:
     shared = Shared(MemoryOptions(1, aggregations=2))
     reader, session = AggregationReader(shared.memory, KNOWN[1:2]), shared.session()
     session.aggregate(KNOWN[1], b"", 4)
@@ -165,7 +165,7 @@ def test_a_sum_of_nothing_shows_again() -> None:
 
 
 @pytest.mark.parametrize("aggsize", [4096, 1 << 16])
-def test_what_finds_no_room_is_counted_and_the_rest_goes_on(aggsize: int) -> None:
+def test_updates_without_room_are_counted_and_others_go_on(aggsize: int) -> None:
     shared = Shared(MemoryOptions(1, aggsize=aggsize, aggregations=1))
     reader, session, drops = AggregationReader(shared.memory, KNOWN[:1]), shared.session(), Drops(shared.memory)
     keys = [number.to_bytes(8, "little") for number in range(5000)]
@@ -183,6 +183,6 @@ def test_what_finds_no_room_is_counted_and_the_rest_goes_on(aggsize: int) -> Non
     assert reader.snapshot() == {**found, (1, keys[-1]): (1,)}
 
 
-def test_a_memory_for_fewer_aggregations() -> None:
+def test_a_memory_for_fewer_aggregations_is_refused() -> None:
     with pytest.raises(ValueError, match="not planned"):
         AggregationReader(Shared(MemoryOptions(1, aggregations=1)).memory, KNOWN)

@@ -27,7 +27,7 @@ def towards_nought(value: int, by: int) -> int:
 
 
 @given(st.lists(LARGE, min_size=1, max_size=20), st.integers(1, 100))
-def test_averages_and_deviations(values: list[int], normal: int) -> None:
+def test_averages_and_deviations_are_rounded_like_dtrace(values: list[int], normal: int) -> None:
     cells = moments(values)
     mean = towards_nought(towards_nought(sum(values), normal), len(values))
     assert number(Function.AVG, cells[:2], normal) == mean
@@ -41,11 +41,11 @@ def test_deviation_of_large_values_needs_128_bits() -> None:
     assert number(Function.STDDEV, moments([5, 5, 5, 9])) == 1
 
 
-def test_of_nothing_it_is_nought() -> None:
+def test_averages_and_deviations_of_no_values_are_zero() -> None:
     assert number(Function.AVG, (0, 0)) == number(Function.STDDEV, (0, 0, 0, 0)) == 0
 
 
-def test_normalize_and_denormalize() -> None:
+def test_normalize_and_denormalize_divide_and_restore() -> None:
     aggregation = Aggregation(1, "a", Aggregating(Function.SUM), (), 0)
     contents = Contents(aggregation)
     assert contents.normalized(10).total((M64 - 98,)) == Integer(-9)

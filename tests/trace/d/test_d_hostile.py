@@ -73,7 +73,9 @@ def read(made: Shared, records: Records, aggregations: AggregationReader, drops:
     scribbles=st.lists(st.tuples(st.integers(0, 1 << 30), st.sampled_from(EXTREMES)), max_size=30),
     share=st.sampled_from([0.0, 0.001, 0.1, 1.0]),
 )
-def test_random_memory(policy: BufferPolicy, seed: int, scribbles: list[tuple[int, int]], share: float) -> None:
+def test_readers_return_for_random_memory(
+    policy: BufferPolicy, seed: int, scribbles: list[tuple[int, int]], share: float
+) -> None:
     made = shared(policy)
     parts = (
         Records(made.memory, gone=lambda tid: tid % 2 == 0),
@@ -99,7 +101,7 @@ def test_random_memory(policy: BufferPolicy, seed: int, scribbles: list[tuple[in
 @pytest.mark.parametrize("name", ["wpos", "limit"])
 @pytest.mark.parametrize("value", EXTREMES)
 @pytest.mark.parametrize("policy", list(BufferPolicy))
-def test_positions_that_cannot_be(name: str, value: int, policy: BufferPolicy) -> None:
+def test_readers_return_for_impossible_positions(name: str, value: int, policy: BufferPolicy) -> None:
     made = shared(policy)
     use(made)
     setattr(made.memory.heads[0], name, value)
@@ -113,7 +115,7 @@ def test_positions_that_cannot_be(name: str, value: int, policy: BufferPolicy) -
 @pytest.mark.parametrize(
     "mark", [0, Mark.DONE, 1 << 40 | Mark.DONE, 1 << 40 | 65535 << 2 | Mark.DONE, 1 << 40 | 1 << 2]
 )
-def test_marks_that_cannot_be(mark: int) -> None:
+def test_readers_return_for_impossible_marks(mark: int) -> None:
     made = shared(BufferPolicy.SWITCH)
     for _ in range(3):
         made.session().record(1, b"x" * 40)
@@ -125,7 +127,7 @@ def test_marks_that_cannot_be(mark: int) -> None:
     assert reader.poll(final=True) == [] and len(reader.errors) == 1
 
 
-def test_entries_that_cannot_be_are_left_out() -> None:
+def test_impossible_entries_are_left_out() -> None:
     made = shared(BufferPolicy.SWITCH)
     use(made)
     reader = AggregationReader(made.memory, KNOWN)

@@ -37,7 +37,9 @@ def shared(
     ),
     policy=st.sampled_from(BufferPolicy),
 )
-def test_records_in_are_records_out(steps: list[tuple[int, bytes, bool] | None], policy: BufferPolicy) -> None:
+def test_records_are_read_as_they_were_written(
+    steps: list[tuple[int, bytes, bool] | None], policy: BufferPolicy
+) -> None:
     made = shared(policy)
     reader, drops = Records(made.memory), Drops(made.memory)
     meant: list[ClauseRecord] = []
@@ -67,7 +69,7 @@ def test_records_in_are_records_out(steps: list[tuple[int, bytes, bool] | None],
     assert not reader.errors
 
 
-def test_drops_are_counted_where_they_happen() -> None:
+def test_records_that_do_not_fit_are_counted_as_dropped() -> None:
     made = shared()
     session, drops = made.session(cpu=1), Drops(made.memory)
     stored = sum(session.record(1, b"x" * 100) for _ in range(100))
@@ -78,7 +80,7 @@ def test_drops_are_counted_where_they_happen() -> None:
     assert session.record(1, b"x" * 100), "there is room again"
 
 
-def test_later_than_asked_for_waits() -> None:
+def test_records_later_than_requested_wait() -> None:
     made = shared()
     for time in (50, 10, 30):
         made.session(cpu=time // 10, time=time).record(time, b"")
@@ -88,7 +90,7 @@ def test_later_than_asked_for_waits() -> None:
     assert [record.tsc for record in reader.poll()] == [40, 50]
 
 
-def test_one_that_is_being_written_is_waited_for_while_its_thread_lives() -> None:
+def test_an_incomplete_record_is_waited_for_while_its_thread_lives() -> None:
     made = shared()
     living: set[int] = {5}
     reader = Records(made.memory, gone=lambda tid: tid not in living)
@@ -105,7 +107,7 @@ def test_one_that_is_being_written_is_waited_for_while_its_thread_lives() -> Non
     assert [record.epid for record in reader.poll()] == [4] and reader.abandoned == 1
 
 
-def test_one_that_is_completed_while_its_thread_is_looked_for() -> None:
+def test_a_record_completed_while_its_thread_is_looked_up_is_read() -> None:
     made = shared()
     writer = made.session(tid=5)
     writer.reserve(1, b"a", 1)
@@ -118,7 +120,7 @@ def test_one_that_is_completed_while_its_thread_is_looked_for() -> None:
     assert [record.epid for record in reader.poll()] == [1] and reader.abandoned == 0
 
 
-def test_a_ring_goes_on_when_a_writer_has_died() -> None:
+def test_a_ring_works_on_after_a_writer_has_died() -> None:
     made = shared(BufferPolicy.RING)
     made.session(tid=5).reserve(1, b"a", 1)
     session = made.session(tid=6)
@@ -129,7 +131,7 @@ def test_a_ring_goes_on_when_a_writer_has_died() -> None:
     assert {record.epid for record in reader.poll(final=True)} == {3}
 
 
-def test_a_fault_discards_the_record_and_is_told_of() -> None:
+def test_a_fault_discards_the_record_and_is_reported() -> None:
     made = shared()
     session = made.session(time=9)
     session.reserve(4, b"half", 4)
@@ -142,7 +144,7 @@ def test_a_fault_discards_the_record_and_is_told_of() -> None:
     assert (told.epid, told.action, told.offset, told.fault, told.address) == (4, 2, 12, 3, 0)
 
 
-def test_exit_is_once() -> None:
+def test_exit_is_reported_once() -> None:
     made = shared()
     made.memory.state = State.ACTIVE
     before = made.memory.exit_status
@@ -208,7 +210,7 @@ def test_a_full_speculation_drops() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 8, 24, 200])
-def test_variables(size: int) -> None:
+def test_global_and_thread_local_variables_are_stored_loaded_and_forgotten(size: int) -> None:
     made = Shared(MemoryOptions(1, largest_variable=24 + size, dynvarsize=1 << 14))
     one, two = made.session(tid=1), made.session(tid=2)
     room = bytearray(size)
@@ -227,7 +229,7 @@ def test_variables(size: int) -> None:
 
 @settings(max_examples=30)
 @given(steps=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), max_size=300))
-def test_variables_are_a_dictionary(steps: list[tuple[int, int]]) -> None:
+def test_variables_agree_with_a_dictionary(steps: list[tuple[int, int]]) -> None:
     made = Shared(MemoryOptions(1, largest_variable=16, dynvarsize=32 * 64))
     session, held, room = made.session(), dict[int, int](), ctypes.create_string_buffer(8)
     for number, (key, value) in enumerate(steps):

@@ -45,12 +45,12 @@ class Place:
         return [int(self.shared.memory.table(bank, 0).used) for bank in (0, 1)]
 
 
-def test_the_kernel_has_the_barrier_that_it_takes() -> None:
+def test_this_kernel_has_the_needed_membarrier() -> None:
     """Without the barrier nothing is recycled, and values that find no room are dropped."""
     assert recycling.has_barrier() == recycling.barrier()
 
 
-def test_nothing_is_emptied_while_a_clause_may_use_it() -> None:
+def test_a_table_is_not_emptied_while_a_clause_may_use_it() -> None:
     place = Place()
     place.running[7] = old = place.shared.session()
     place.count(old, 200)
@@ -67,7 +67,7 @@ def test_nothing_is_emptied_while_a_clause_may_use_it() -> None:
     assert place.seen() == (place.made, place.made)
 
 
-def test_who_has_been_outside_once_is_not_waited_for() -> None:
+def test_a_thread_seen_outside_of_clauses_is_not_waited_for() -> None:
     place = Place()
     for thread in (1, 2):
         place.running[thread] = place.shared.session()
@@ -83,7 +83,7 @@ def test_who_has_been_outside_once_is_not_waited_for() -> None:
     assert place.seen() == (place.made, place.made)
 
 
-def test_without_the_barrier_nothing_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_barrier_no_table_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     for failing in ("has_barrier", "barrier"):
         with monkeypatch.context() as without:
             without.setattr(recycling, failing, lambda: False)
@@ -98,7 +98,7 @@ def test_without_the_barrier_nothing_is_touched(monkeypatch: pytest.MonkeyPatch)
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from(["begin", "end", "count", "tend", "show", "trunc"]), st.integers(0, 3)),
                 max_size=60))  # fmt: skip
-def test_every_key_is_shown_once(steps: list[tuple[str, int]]) -> None:
+def test_every_key_is_shown_once_after_recycling(steps: list[tuple[str, int]]) -> None:
     """printa() and trunc() show the keys during ticks, and the end of the session shows the rest."""
     place = Place()
     shown = lost = 0
@@ -125,7 +125,7 @@ def test_every_key_is_shown_once(steps: list[tuple[str, int]]) -> None:
     assert not place.aggregations.errors
 
 
-def test_no_clause_is_left_out_of_the_memory_it_began_with() -> None:
+def test_a_clause_keeps_the_table_it_began_with() -> None:
     """This is the model's own rule: a session keeps the tables that were in use when it first counted."""
     place = Place()
     old = place.shared.session()

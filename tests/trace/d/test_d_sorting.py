@@ -40,7 +40,7 @@ ROWS = table((2, 1, 5), (1, 2, 5), (3, 3, -7), (1, 1, 9))
         (Order(by_key=True, key_position=2), [(1, 1, 9), (1, 2, 5), (2, 1, 5), (3, 3, -7)]),
     ],
 )
-def test_options(order: Order, expected: list[tuple[int, ...]]) -> None:
+def test_options_change_the_order_of_rows(order: Order, expected: list[tuple[int, ...]]) -> None:
     assert found([ROWS], order) == [(1, *row) for row in expected]
 
 
@@ -53,7 +53,7 @@ def test_aggregations_come_in_the_order_of_their_numbers() -> None:
 @pytest.mark.parametrize(
     ("keep", "values"), [(0, []), (1, [9]), (2, [9, 5]), (-1, [-7]), (-2, [-7, 5]), (9, [9, 5, 5, -7])]
 )
-def test_trunc(keep: int, values: list[int]) -> None:
+def test_trunc_keeps_one_end_of_the_rows(keep: int, values: list[int]) -> None:
     assert [row.cells[0] for row in truncated(ROWS, keep).rows] == values
 
 
@@ -63,7 +63,7 @@ def test_signed_keys_are_compared_as_unsigned(rows: list[tuple[int, int, int]]) 
     assert found([table(*rows)], Order()) == [(1, a & 255, b & 255, value) for a, b, value in expected]
 
 
-def test_other_keys() -> None:
+def test_keys_of_other_types_are_compared() -> None:
     layout = (Datum(Kind.STRING, 0, 6), Datum(Kind.USYM, 6, 16), Datum(Kind.INT, 22, 4))
     aggregation = Aggregation(1, "a", Aggregating(Function.SUM), layout, 26)
     key = b"abc\0\0\0" + (7).to_bytes(8, "little") + (256).to_bytes(8, "little") + (258).to_bytes(4, "little")

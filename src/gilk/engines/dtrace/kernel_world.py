@@ -11,6 +11,7 @@ from functools import cached_property
 from gilk.engines.dtrace.btf_types import BtfTypes
 from gilk.engines.dtrace.call_types import declared
 from gilk.engines.dtrace.kernel_variables import VARIABLES
+from gilk.engines.dtrace.named_types import completed, types_named
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.engines.dtrace.user_world import UserWorld
 from gilk.errors import ImageError, TargetError
@@ -89,35 +90,21 @@ class KernelWorld:
     # Types.
 
     def type(self, module: str, kind: str, name: str) -> Type | None:
-        for owner in self._modules(module):
-            known = self._of(owner)
-            try:
-                found = known.named(kind, name) if known is not None else None
-            except ImageError:
-                continue
-            if found is not None:
-                return found
-        return self._of_users.type(module, kind, name)
+        found = next(types_named(map(self._of, self._modules(module)), kind, name), None)
+        return found if found is not None else self._of_users.type(module, kind, name)
 
     def completed(self, record: Record) -> Record:
         """The record with its members; one that is only declared in the kernel may be defined in a module."""
         if self._of_users.has(record):
             return self._of_users.completed(record)
         if record.origin not in self._completed:
-            self._completed[record.origin] = self._complete(record)
+            self._completed[record.origin] = completed(record, self._completed_at_home, self.type)
         return self._completed[record.origin]
 
-    def _complete(self, record: Record) -> Record:
+    def _completed_at_home(self, record: Record) -> Record:
         name = record.origin.partition(":")[0]
         known = self._of(CORE if name == "vmlinux" else name)
-        try:
-            found = known.completed(record) if known is not None else record
-        except ImageError:
-            return record
-        if found.complete or not record.tag:
-            return found
-        other = self.type("", record.kind, record.tag)
-        return other if isinstance(other, Record) else record
+        return known.completed(record) if known is not None else record
 
     # Symbols.
 

@@ -9,6 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gilk.engines.dtrace.named_types import completed, types_named
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.errors import ImageError
 from gilk.image.model import ElfSymbol as Row
@@ -106,35 +107,18 @@ class SymbolContext:
     def type(self, module: str, kind: str, name: str) -> Type | None:
         key = (module, kind, name)
         if key not in self._asked:
-            self._asked[key] = next(self._named(module, kind, name), None)
+            self._asked[key] = next(types_named(map(self._debug, self._images(module)), kind, name), None)
         return self._asked[key]
 
-    def _named(self, module: str, kind: str, name: str) -> Iterator[Type]:
-        for loaded in self._images(module):
-            debug = self._debug(loaded)
-            try:
-                found = debug.named(kind, name) if debug is not None else None
-            except ImageError:
-                continue
-            if found is not None:
-                yield found
-
     def completed(self, record: Record) -> Record:
+        """The record with its members; it may be defined in another image than the one that names it."""
         if record.origin not in self._completed:
-            self._completed[record.origin] = self._complete(record)
+            self._completed[record.origin] = completed(record, self._completed_at_home, self.type)
         return self._completed[record.origin]
 
-    def _complete(self, record: Record) -> Record:
-        """The record with its members; it may be defined in another image than the one that names it."""
+    def _completed_at_home(self, record: Record) -> Record:
         path = record.origin.partition(":")[0]
-        try:
-            found = next((each.completed(record) for key, each in self._known() if key == path), record)
-        except ImageError:
-            return record
-        if found.complete or not record.tag:
-            return found
-        other = self.type("", record.kind, record.tag)
-        return other if isinstance(other, Record) else record
+        return next((each.completed(record) for key, each in self._known() if key == path), record)
 
     def _known(self) -> list[tuple[str, DebugTypes]]:
         return [(key.replace(":", "_"), each) for key, each in self._types.items() if each is not None]

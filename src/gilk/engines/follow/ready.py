@@ -134,7 +134,7 @@ class ReadyTrace(Run):
         session.record(False)
         if self.processes:
             session.filter([process.pid for process in self.processes])
-        probes = self._put(session, wanted)
+        probes = self.put(session, wanted)
         session.remove(without_entry(wanted, probes))
         self.unfollowed += unfollowed(probes)
         self.unended += unended(wanted, probes)

@@ -23,7 +23,7 @@ from gilk.engines.follow.refused import ENTRIES, stripped
 from gilk.engines.follow.watch import Watch
 from gilk.errors import GilkError
 from gilk.runs.outcome import Result
-from gilk.runs.run import Progress
+from gilk.runs.progress import Progress
 from gilk.session.broker.opened import remarks_unseen
 from gilk.session.libraries import Libraries
 from gilk.spec.event import Elapsed, Exit, Reach

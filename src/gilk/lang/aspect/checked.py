@@ -168,6 +168,17 @@ class CheckedAlternative:
     returns: bool
     span: Span
 
+    @property
+    def step_names(self) -> set[str]:
+        """The names that the steps bind or use."""
+        found = set[str]()
+        for step in self.steps:
+            if isinstance(step, CheckedDemand):
+                found |= set(step.condition.names)
+            else:
+                found |= {step.name, *(step.expression.names if step.expression is not None else ())}
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedAdvice:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Functions of the kernel's headers that only read members of a struct, and the expressions for which they stand.
 
-Such a call is confined as its expression is (kernel/confined.py): by checked loads, and never with an address that a
+Such a call is confined as its expression is (kernel/expressions.py): by checked loads, and never with an address that a
 process may have chosen. The kernel's own functions would follow any pointer. Members and constants are those of Linux
 6.1: include/linux/fs.h, dcache.h, sched.h.
 """

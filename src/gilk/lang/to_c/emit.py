@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from gilk.lang.c.literals import literal
 from gilk.lang.types import Array, Enumeration, Integer, Pointer, Record, String, Type, wrapped
 
 _UNSIGNED = {1: "gd_u8", 2: "gd_u16", 4: "gd_u32", 8: "gd_u64"}
@@ -33,12 +34,7 @@ def constant(type_: Type, value: int) -> str:
 
 def string(value: str, most: int | None = None) -> str:
     """A literal with the UTF-8 bytes of ``value``, at most ``most`` of them."""
-    data = value.encode("utf-8", "surrogateescape").split(b"\0")[0][:most]
-    return '"' + "".join(f"\\{byte:03o}" if _is_special(byte) else chr(byte) for byte in data) + '"'
-
-
-def _is_special(byte: int) -> bool:
-    return byte < 0x20 or byte > 0x7E or byte in b'"\\?'
+    return literal(value.encode("utf-8", "surrogateescape").split(b"\0")[0][:most])
 
 
 class FreshNames:

@@ -21,12 +21,15 @@ import pyarrow as pa
 
 from gilk.errors import GilkError
 from gilk.image import lookup
-from gilk.runs import run, strategy
+from gilk.runs import strategy
 from gilk.runs.elsewhere import Elsewhere
 from gilk.runs.experiment.items import Deployment, Item, ItemState, refused_points, title
 from gilk.runs.experiment.told import edges, take_hit, with_edges
 from gilk.runs.experiment.workload import Workload
+from gilk.runs.instruments import RING
 from gilk.runs.outcome import Result
+from gilk.runs.progress import Progress
+from gilk.runs.run import KERNEL_RING, Run
 from gilk.runs.sample_columns import schema_of, writer
 from gilk.runs.strategy import Chosen
 from gilk.session.broker.client_session import ClientSession
@@ -50,7 +53,7 @@ Meant = list[tuple[Item, list[Wanted]]]
 
 
 @dataclass
-class Staged(run.Run):
+class Staged(Run):
     """A run with ``items`` in place of ``requests``. ``names``: by pid, the name that items' ``only`` may match.
 
     ``unattended``: the run has its own end, so that a stop before that cuts it short.
@@ -86,10 +89,10 @@ class Staged(run.Run):
         for process in self.processes if any(not item.of_kernel for item in self.items) else ():
             self._arrivals[process.pid] = Arrivals(process, process.loaded())
             meant = self._meant(process, process.pid)
-            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run.RING))
+            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=RING))
         if self.kernel is not None:
             meant = self._meant(self.kernel, 0)
-            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run.KERNEL_RING, self.flight))
+            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), KERNEL_RING, self.flight))
         self._kept.schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
         self._change(0.0, first=True)
 
@@ -125,7 +128,7 @@ class Staged(run.Run):
                 self.output, self._kept.schema, self.command, pids, self._zero, first.clock, wanted
             )  # fmt: skip
 
-    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[run.Progress], None]) -> None:
+    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         def over() -> bool:
             self.interrupted = stop()
             return self.interrupted or self._advance()
@@ -157,7 +160,7 @@ class Staged(run.Run):
             due = placed.due
             if due is None or due > now:
                 continue
-            if placed.pid in self._ended:
+            if placed.pid in self._presence.ended:
                 placed.ended(self._since(time.monotonic_ns()))
                 continue
             began = time.monotonic_ns()
@@ -198,7 +201,7 @@ class Staged(run.Run):
         if began < self._watch_again:
             return
         for placed in self.placed:
-            if placed.state is ItemState.IN and placed.item.once and placed.pid not in self._ended:
+            if placed.state is ItemState.IN and placed.item.once and placed.pid not in self._presence.ended:
                 change = time.monotonic_ns()
                 try:
                     self.notes += take_hit(placed, self._zero)
@@ -218,10 +221,10 @@ class Staged(run.Run):
 
     def _look(self) -> None:
         super()._look()
-        for pid in self._arrivals.keys() - self._ended:
+        for pid in self._arrivals.keys() - self._presence.ended:
             self._arrivals[pid].look()
         for process in self.processes:
-            if process.pid in self._ended - self._left:
+            if process.pid in self._presence.ended - self._left:
                 self._left.add(process.pid)
                 self._let_go(process)
 
@@ -265,7 +268,7 @@ class Staged(run.Run):
             arrivals = self._arrivals.get(process.pid)
             if arrivals is None:
                 continue
-            if process.pid not in self._ended:
+            if process.pid not in self._presence.ended:
                 arrivals.look(at_last=True)
             unseen = [loaded for loaded in arrivals.unseen if any(_has(process, loaded, spec) for spec in specs)]
             self.partial |= bool(unseen)

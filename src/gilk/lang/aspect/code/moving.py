@@ -242,15 +242,15 @@ def _closed(aspect: NumberedAspect) -> str:
 
 
 def _begin(one: MetElement) -> str:
-    aspect = one.aspect
-    n = aspect.number
-    replace = elect = ""
-    if aspect.checked.unique is not None:
-        replace = f"gilk_replace_{n}_{one.moment}(gilk_part, 0, gilk_bound);\n"
-        elect = f"gilk_replace_{n}_{one.moment}(gilk_part, gilk_serial, gilk_bound);\n"
+    """The function that begins an instance, and those that it calls, which free room for it."""
+    replacing = _replace(one) if one.aspect.checked.unique is not None else ""
+    return replacing + _make_room(one) + _begins(one)
+
+
+def _make_room(one: MetElement) -> str:
+    """The function that frees instances that nobody can continue, and those that are too old."""
     return f"""\
-{_replace(one) if aspect.checked.unique is not None else ''}\
-static void gilk_make_room_{n}_{one.moment}(struct gilk_aspect_part *gilk_part)
+static void gilk_make_room_{one.aspect.number}_{one.moment}(struct gilk_aspect_part *gilk_part)
 {{
 gilk_u64 gilk_number;
 if (!gilk_limits(gilk_part)->within && gilk_part->marked == gilk_part->counts.gone) return;
@@ -261,6 +261,18 @@ if (gilk_word && !gilk_is_gone(gilk_part, gilk_other, gilk_word, &gilk_seen))
 gilk_is_late(gilk_part, gilk_other, gilk_word, &gilk_seen);
 }}
 }}
+"""
+
+
+def _begins(one: MetElement) -> str:
+    """The function that begins an instance if the first element matches and there is room."""
+    aspect = one.aspect
+    n = aspect.number
+    replace = elect = ""
+    if aspect.checked.unique is not None:
+        replace = f"gilk_replace_{n}_{one.moment}(gilk_part, 0, gilk_bound);\n"
+        elect = f"gilk_replace_{n}_{one.moment}(gilk_part, gilk_serial, gilk_bound);\n"
+    return f"""\
 static unsigned gilk_begin_{n}_{one.moment}(struct gilk_aspect_part *gilk_part, {_PARAMETERS})
 {{
 struct gilk_matched *gilk_one = {_room(one)};

@@ -22,8 +22,9 @@ from gilk.lang.aspect.checked import (
     CheckedWord,
 )
 from gilk.lang.aspect.code.types import is_array, is_text
-from gilk.lang.aspect.kernel.confined import Confined, ConfinedC, check_name, macro_name
+from gilk.lang.aspect.kernel.confined import ConfinedC
 from gilk.lang.aspect.kernel.foreign import Foreign
+from gilk.lang.aspect.kernel.names import Confined, check_name, macro_name
 from gilk.lang.syntax.source import Span
 
 _INCLUDE = re.compile(r"\s*#\s*include\s*<((?:linux|asm|uapi|net|asm-generic)/[\w./+-]+)>\s*")
@@ -149,7 +150,7 @@ class _Confining:
         for each in one.alternatives:
             c = ConfinedC(names, words, self._macros, foreign)
             ways.append(_alternative(each, c))
-            left |= c.foreign.names
+            left |= c.foreign
         c = ConfinedC(names, words, self._macros, replace(foreign, names=frozenset(left)))
         advice = None if one.advice is None else _advice(self._allowed(aspect, one.advice), c)
         return replace(one, alternatives=tuple(ways), advice=advice)

@@ -109,25 +109,29 @@ def _arguments(met: MetFunction) -> Iterator[str]:
 
 
 def _hits(unit: KernelUnit) -> Iterator[str]:
-    met = unit.met
-    mask = on(met.elements)
-    kind = met.point.result
-    result = "" if met.is_void else f"{declared(kind, 'gilk_result')} = ({kind.text})regs->rax;\n"
+    """The C functions that the patches of a unit call: at entries and, if they matter, at returns."""
     yield """\
 struct gilk_hit { struct gilk_arguments came; struct gilk_matched list[GILK_MATCHED + 1]; };
 _Static_assert(sizeof(struct gilk_hit) <= GILK_AREA, "too much is bound at one moment");
 """
-    replaced = ""
     if unit.replacing:
         yield _replaces(unit)
-        forgotten = "gilk_deactivate(regs->rsp, number, &hit->came, sizeof hit->came);\n\t\t" if unit.waits else ""
-        replaced = f"if (gilk_replace(hit, count, &result)) {{\n\t\t{forgotten}gilk_return(regs, result);\n\t}}\n\t"
+    yield _at_entry(unit)
+    if unit.waits:
+        yield _at_return(unit)
+
+
+def _function(name: str, body: str) -> str:
+    """A C function that a patch calls, with its prototype."""
+    head = f"void {name}(const struct gilk_regs *regs, unsigned int number)"
+    return f"{head};\n{head}\n{{\n{body}}}\n"
+
+
+def _at_entry(unit: KernelUnit) -> str:
+    """The function for entries: it matches, runs advice before the call and, if there is any, in its place."""
     keep = "gilk_activate(regs->rsp, number, on, &hit->came, sizeof hit->came);\n" if unit.waits else ""
-    yield f"""\
-void {unit.entry}(const struct gilk_regs *regs, unsigned int number);
-void {unit.entry}(const struct gilk_regs *regs, unsigned int number)
-{{
-	gilk_u64 on = {mask};
+    body = f"""\
+	gilk_u64 on = {on(unit.met.elements)};
 	unsigned long flags;
 	struct gilk_here *here;
 	struct gilk_hit *hit;
@@ -139,18 +143,28 @@ void {unit.entry}(const struct gilk_regs *regs, unsigned int number)
 		return;
 	here = gilk_here();
 	hit = (struct gilk_hit *)here->area;
-{"".join(_fetched(met))}
+{"".join(_fetched(unit.met))}
 	{keep}count = gilk_at_before(on, &hit->came, 0, hit->list, 0);
 	for (n = 0; n < count; n++)
 		gilk_observe(hit->list + n);
-	{replaced}gilk_leave(flags);
-}}
+	{_replaced(unit)}gilk_leave(flags);
 """
-    if unit.waits:
-        yield f"""\
-void {unit.leaving}(const struct gilk_regs *regs, unsigned int number);
-void {unit.leaving}(const struct gilk_regs *regs, unsigned int number)
-{{
+    return _function(unit.entry, body)
+
+
+def _replaced(unit: KernelUnit) -> str:
+    """The statements by which advice in place of the function returns to its caller; "" if there is no such advice."""
+    if not unit.replacing:
+        return ""
+    forgotten = "gilk_deactivate(regs->rsp, number, &hit->came, sizeof hit->came);\n\t\t" if unit.waits else ""
+    return f"if (gilk_replace(hit, count, &result)) {{\n\t\t{forgotten}gilk_return(regs, result);\n\t}}\n\t"
+
+
+def _at_return(unit: KernelUnit) -> str:
+    """The function for returns: it matches the call that ends, and runs advice after it."""
+    met, kind = unit.met, unit.met.point.result
+    result = "" if met.is_void else f"{declared(kind, 'gilk_result')} = ({kind.text})regs->rax;\n"
+    body = f"""\
 	unsigned long flags;
 	struct gilk_here *here;
 	struct gilk_hit *hit;
@@ -161,15 +175,15 @@ void {unit.leaving}(const struct gilk_regs *regs, unsigned int number)
 		return;
 	here = gilk_here();
 	hit = (struct gilk_hit *)here->area;
-	on = gilk_deactivate(regs->rsp, number, &hit->came, sizeof hit->came) & ({mask});
+	on = gilk_deactivate(regs->rsp, number, &hit->came, sizeof hit->came) & ({on(met.elements)});
 	if (on) {{
 		{result}count = gilk_at_after(on, &hit->came, {'0' if met.is_void else '&gilk_result'}, hit->list, 0);
 		while (count-- > 0)
 			gilk_observe(hit->list + count);
 	}}
 	gilk_leave(flags);
-}}
 """
+    return _function(unit.leaving, body)
 
 
 def _replaces(unit: KernelUnit) -> str:

@@ -101,12 +101,7 @@ def _used_by(alternative: CheckedAlternative) -> set[str]:
     point, found = alternative.point, set[str]()
     if isinstance(point, CheckedAlias):
         found |= {point.address, *(point.length.names if point.length is not None else ())}
-    for step in alternative.steps:
-        if isinstance(step, CheckedDemand):
-            found |= set(step.condition.names)
-        else:
-            found |= {step.name, *(step.expression.names if step.expression is not None else ())}
-    return found
+    return found | alternative.step_names
 
 
 def _fits(aspect: CheckedAspect, findings: Findings) -> None:

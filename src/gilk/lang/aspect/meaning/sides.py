@@ -9,7 +9,6 @@ from gilk.lang.aspect import cnames
 from gilk.lang.aspect.checked import (
     CheckedAspect,
     CheckedBinding,
-    CheckedDemand,
     CheckedElement,
     CheckedFile,
     CheckedTable,
@@ -51,13 +50,7 @@ def _on_both(element: CheckedElement, kernel: bool) -> bool:
 
 def _names(element: CheckedElement) -> set[str]:
     found = set(element.advice.body.names) if element.advice is not None else set()
-    for alternative in element.alternatives:
-        for step in alternative.steps:
-            if isinstance(step, CheckedDemand):
-                found |= set(step.condition.names)
-            else:
-                found |= {step.name, *(step.expression.names if step.expression is not None else ())}
-    return found
+    return found.union(*(alternative.step_names for alternative in element.alternatives))
 
 
 def _its_own(element: CheckedElement, name: str) -> bool:
