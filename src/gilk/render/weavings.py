@@ -9,7 +9,7 @@ from typing import Any
 
 from gilk.render.text import cell, plural
 
-_NAMES = ("begun", "open", "ended", "until", "late", "replaced", "gone", "lost", "crowded", "missed")
+_NAMES = ("begun", "open", "ended", "until", "late", "replaced", "gone", "lost", "crowded", "missed", "unwalked", "disagreed")
 
 
 def listed(found: Sequence[Mapping[str, Any]]) -> str:

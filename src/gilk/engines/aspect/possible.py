@@ -40,8 +40,8 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
     checked = aspect.checked
     if len(aspect.elements) > ELEMENTS:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
-    if checked.verify or checked.walk:
-        yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
+    if checked.verify and any(element.kernel for element in aspect.elements):
+        yield checked.span, "`verify` is for processes: nobody walks the kernel's stack", "leave it out"
     if is_on_both(aspect):
         yield from _of_both(aspect)
     for element in aspect.elements:

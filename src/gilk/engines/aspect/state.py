@@ -28,7 +28,7 @@ from gilk.values import dataclass
 
 Array = NDArray[Any]
 ASPECTS, ELEMENTS = 64, 32
-_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed", "gone")
+_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed", "gone", "unwalked", "disagreed")
 _PART = np.dtype(
     [
         *((name, "<u8") for name in ("high", "open", "serial", "hint", "marked")), ("unused", "<u8", (3,)),
@@ -142,9 +142,10 @@ class WovenLayout:
 
 
 def private_part(
-    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock
+    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock, unwind: int = 0
 ) -> bytes:
-    """The private part: struct gilk_woven_private, then the sets of ranges; private_size() bytes."""
+    """The private part: struct gilk_woven_private, then the sets of ranges; private_size() bytes. ``unwind``: how many
+    bytes follow it for unwind tables."""
     limits = bytearray(ASPECTS * _LIMITS.size)
     for aspect in aspects:
         within = aspect.automaton.within
@@ -152,12 +153,14 @@ def private_part(
         limit = aspect.automaton.instances * aspect.is_sequence
         numbers = limit, layout.instances[aspect.number], ticks, layout.index(aspect.number)
         _LIMITS.pack_into(limits, aspect.number * _LIMITS.size, *numbers)
-    head = struct.pack("<Q", int((1 << 32) / clock.ticks_per_ns)).ljust(_HEAD, b"\0")
-    return (head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()
+    scale = int((1 << 32) / clock.ticks_per_ns)
+    head = struct.pack("<3Q", scale, private_size(ranges), unwind).ljust(_HEAD, b"\0")
+    return ((head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()).ljust(private_size(ranges), b"\0")
 
 
 def private_size(ranges: CodeRanges) -> int:
-    return RANGES + ranges.size
+    """How many bytes the private part has, without the unwind tables."""
+    return _up(RANGES + ranges.size)
 
 
 def _ended(
@@ -174,7 +177,8 @@ def _counted(part: Array, label: str, elements: int, is_sequence: bool) -> Aspec
     matches = tuple(int(n) for n in part["matches"][:elements])
     if not is_sequence:
         once, crowded = matches[0], int(part["crowded"])
-        return AspectCounts(label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0)
+        walked = int(part["unwalked"]), int(part["disagreed"])
+        return AspectCounts(label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0, *walked)
     counted = {name: int(part[name]) for name in _COUNTS}
     waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # gone, their room not needed yet
     counted["gone"] += waiting

@@ -14,6 +14,7 @@ from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
+from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
@@ -54,7 +55,8 @@ class WovenProcess:
         named = accesses.found(self._aspects)
         aliases = AliasShadows(process, file, calls, [one.instruction.address for one in named])
         self.accesses = (*named, *aliases.found(self._aspects))
-        self._left_out = [*accesses.left_out, *aliases.left_out]
+        self._left_out = [*accesses.left_out, *aliases.left_out, *calls.left_out]
+        self._unwinding: Unwinding | None = None
         self._bounds = 0
         self._alike: dict[tuple[CheckedFunction, tuple[MetElement, ...], bool], Advice] = {}
         self._session: AdvisedSession | None = None
@@ -144,10 +146,20 @@ class WovenProcess:
         """
         size = private_size(self._ranges)
         points = _POINTS + len(self.accesses)
-        self._session = session = AdvisedSession(self.process, points, threads, _RING, size)
-        session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock)
+        self._unwinding = Unwinding(self.process) if self._walks else None
+        unwind = self._unwinding.room if self._unwinding is not None else 0
+        self._session = session = AdvisedSession(self.process, points, threads, _RING, size + unwind)
+        session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock, unwind)
+        if self._unwinding is not None:
+            self._unwinding.place(session.private[size : size + unwind])
         self._bounds = session.share(memory) + BOUNDS
         self._reports = ReportReader(session.stored)
+
+    @property
+    def _walks(self) -> bool:
+        """Whether the C in this process walks stacks."""
+        mets = (met for one in self.accesses for met in (one.read, one.write) if met is not None)
+        return any(one.walks for met in (*(each.met for each in self.shadows), *mets) for one in met.elements)
 
     def weave(self) -> None:
         """Put everything in, in one change; the common state says which aspects are on.
@@ -178,6 +190,8 @@ class WovenProcess:
         """The reports since the last call, in order of time."""
         if self._session is None:
             return []
+        if self._unwinding is not None and not final:
+            self._unwinding.follow()
         found = self._reports.reports(self._session.records_taken(final))
         self._asked += [one for one in found if one.change is not None]
         return [self._told(one) for one in found if one.change is None]

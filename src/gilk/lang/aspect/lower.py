@@ -73,6 +73,8 @@ class _Lowering:
                 for one in aspect.words
             ),
             self._source.name,
+            aspect.walk,
+            aspect.verify,
         )
 
     def _element(self, element: CheckedElement) -> Element:

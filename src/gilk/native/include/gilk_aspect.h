@@ -44,6 +44,8 @@ struct gilk_aspect_counts {
 	gilk_u64 crowded; /* matches whose advice had no room to run */
 	gilk_u64 missed;  /* instances that were skipped because they were busy for too long */
 	gilk_u64 gone;	  /* instances that ended because nobody could continue them */
+	gilk_u64 unwalked; /* stacks that could not be walked to their end */
+	gilk_u64 disagreed; /* matches at which calls were recorded that the stack did not have */
 };
 
 struct gilk_aspect_part {
@@ -74,7 +76,8 @@ struct gilk_limits {
 
 struct gilk_woven_private { /* followed by sets of ranges of code */
 	gilk_u64 scale; /* nanoseconds of a tick of the time stamp counter, times 2^32 */
-	gilk_u64 unused[7];
+	gilk_u64 tables, tables_size; /* unwind tables: how many bytes from here; 0 bytes if nobody walks stacks */
+	gilk_u64 unused[5];
 	struct gilk_limits limits[GILK_ASPECTS];
 };
 

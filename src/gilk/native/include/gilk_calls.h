@@ -27,6 +27,7 @@ struct gilk_activation_head { /* struct gilk_activation */
 	const struct gilk_about *about; /* the function: functions of one signature share the C */
 	gilk_u64 others[25];
 	const struct gilk_frame *frame;
+	gilk_u64 caller; /* the return address */
 };
 
 static inline struct gilk_activation_head *gilk_own_call(void)

@@ -71,12 +71,15 @@ class OuterFunction:
 class MetAlternative:
     """One of the ways in which an element matches the function. ``outer``: for each outer call of a control flow,
     outermost first, the functions that it may be. ``callers``: offsets in the state of sets of code ranges; one of them
-    must contain the return address. () allows every caller.
+    must contain the return address. () allows every caller. ``walked``: for each outer call of a control flow that is
+    looked for on the stack, innermost first, the offset of the ranges of the code of all functions that it may be;
+    ``outer`` is () then.
     """
 
     checked: CheckedAlternative
     outer: tuple[tuple[OuterFunction, ...], ...] = ()
     callers: tuple[int, ...] = ()
+    walked: tuple[int, ...] = ()
 
     @property
     def strict(self) -> bool:
@@ -126,6 +129,11 @@ class MetElement:
     def name(self) -> str:
         """The part of names in C that identifies the element."""
         return f"{self.aspect.number}_{self.number}"
+
+    @property
+    def walks(self) -> bool:
+        """Whether matching walks the stack."""
+        return self.aspect.checked.verify or any(one.walked for one in self.alternatives)
 
     @property
     def place(self) -> str:

@@ -18,6 +18,7 @@ from gilk.lang.aspect.code.meeting import Met, MetElement, MetFunction, Numbered
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared, externals, is_array, parameter, structs
+from gilk.lang.aspect.code.walking import walking
 from gilk.lang.aspect.code.words import commits
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
@@ -60,7 +61,7 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """The C for the function ``met``. ``tables``: the offset of each table in the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *head(file, met.elements, tables), *_place(), *typed(aspects), *_call(met, aspects), *regions(aspects),
+        *head(file, met.elements, tables), *_place(), *walking(met.elements), *typed(aspects), *_call(met, aspects), *regions(aspects),
         OLDEST_FIRST, *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
