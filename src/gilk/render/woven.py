@@ -122,11 +122,11 @@ def _restored(one: WovenSummary) -> str:
 
 
 def _counted(counts: AspectCounts) -> str:
-    """The counts of an aspect; zeros are left out, except for matches."""
+    """The counts of an aspect; zeros are left out, except for matches. If it has one element, each match begins and
+    ends an instance."""
     matched = f"matches {' '.join(map(str, counts.matches))}"
-    if len(counts.matches) == 1:
-        return matched
-    others = ((name, value) for name, value in asdict(counts).items() if name not in ("name", "matches"))
+    told = ("name", "matches", *(("begun", "ended") if len(counts.matches) == 1 else ()))
+    others = ((name, value) for name, value in asdict(counts).items() if name not in told)
     return ", ".join((matched, *(f"{name} {value}" for name, value in others if value)))
 
 

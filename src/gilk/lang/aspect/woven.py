@@ -40,8 +40,8 @@ class AspectCounts:
     ``lost``: first matches without room for an instance. ``crowded``: matches without room for their advice.
     ``missed``: attempts to look at an instance that failed because other threads kept writing it. ``gone``: instances
     that could not be continued any more because their thread or process had ended. ``unwalked``: attempts to walk a
-    stack (`walk`, `verify`) that failed before its end. ``disagreed``: matches at which calls were recorded as under way
-    that the stack did not have (`verify`).
+    stack (`walk`, `verify`) that failed before its end. ``disagreed``: matches at which calls were recorded as under
+    way that the stack did not have (`verify`).
     """
 
     name: str

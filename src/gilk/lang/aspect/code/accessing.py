@@ -108,8 +108,8 @@ def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> W
     """The C for the accesses ``met``. ``tables``: the offset of each table in the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *unit.head(file, met.elements, tables), *_head(met), *walking(met.elements), *unit.typed(aspects), *_access(met, aspects),
-        *regions(aspects), unit.OLDEST_FIRST, *_forward(met), *commits(aspects),
+        *unit.head(file, met.elements, tables), *_head(met), *walking(met.elements), *unit.typed(aspects),
+        *_access(met, aspects), *regions(aspects), unit.OLDEST_FIRST, *_forward(met), *commits(aspects),
         *(match_function(one, file.source) for one in met.elements), *moments(met),
         *advice_functions(met, file.source), runners(met), _original(met), nest(met), _entered(met),
     ]  # fmt: skip

@@ -61,8 +61,8 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """The C for the function ``met``. ``tables``: the offset of each table in the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *head(file, met.elements, tables), *_place(), *walking(met.elements), *typed(aspects), *_call(met, aspects), *regions(aspects),
-        OLDEST_FIRST, *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
+        *head(file, met.elements, tables), *_place(), *walking(met.elements), *typed(aspects),
+        *_call(met, aspects), *regions(aspects), OLDEST_FIRST, *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
