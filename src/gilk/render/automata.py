@@ -11,7 +11,7 @@ from typing import Any
 
 from gilk.lang.aspect import derived
 from gilk.lang.aspect.automaton import AliasAccess, Automaton, Calling, ControlFlow, Element, GlobalAccess, JoinPoint
-from gilk.lang.aspect.cost import FRAME, hit_costs
+from gilk.lang.aspect.cost import COPIED, COPY, FRAME, hit_costs
 from gilk.lang.aspect.deeds import AspectTally, Deed
 from gilk.lang.aspect.events import AspectEvent, EventKind
 from gilk.render.text import cell, nanoseconds, plural, table
@@ -55,18 +55,18 @@ def _lines(automaton: Automaton) -> Iterator[str]:
     what = "a single element" if count == 1 else f"a sequence of {count}"
     yield f"{cell(automaton.name)}: {what}, continued by {automaton.sharing}"
     yield from _rows(automaton)
-    if automaton.walk or automaton.verify:
-        yield f"  {' and '.join(_walks(automaton))}, {FRAME:.0f} ns a frame"
+    yield from _walks(automaton)
     if count > 1:
         yield f"  an instance has {_state(automaton)}; {automaton.instances} may be open"
         yield f"  it ends by {', '.join(_ending(automaton, one) for one in derived.endings(automaton))}"
 
 
 def _walks(automaton: Automaton) -> Iterator[str]:
+    cost = f"{FRAME:.0f} ns a frame, and {COPY:.0f} for each {COPIED >> 10} KiB of stack"
     if automaton.walk:
-        yield "the stack is walked for the functions around, at each event of a control flow"
+        yield f"  walk: the last event of a control flow looks for the functions around it on the stack, {cost}"
     if automaton.verify:
-        yield "at each match the recorded calls are compared with the stack"
+        yield f"  verify: each match compares the calls that are recorded with the stack, {cost}"
 
 
 def _ending(automaton: Automaton, how: str) -> str:

@@ -63,6 +63,10 @@ def _dry(one: DryShadow) -> str:
         elements += f" ({_accesses(one.accesses)})"
     if one.also:
         elements += f"; it ends in jumps, and may return in {', '.join(map(cell, one.also))}"
+    if one.walked:
+        elements += f"; the stack is walked for {', '.join(map(cell, one.walked))}"
+    if one.verified:
+        elements += "; recorded calls are compared with the stack"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 

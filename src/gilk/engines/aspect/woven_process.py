@@ -18,7 +18,7 @@ from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
-from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, verifies, walked_for
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
@@ -104,23 +104,27 @@ class WovenProcess:
                 continue
             also = dict.fromkeys(one.wanted.function.name for one in points if one.kind is ReachedEntry)
             yield DryShadow(
-                self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also)
-            )
+                self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also),
+                walked=walked_for(met.elements), verified=verifies(met.elements),
+            )  # fmt: skip
         yield from self._dry_accesses()
 
     def _dry_accesses(self) -> Iterator[DryShadow]:
         """The accesses that would be woven, counted by function and elements, and those that are left out."""
         for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
             advice.compiled()
-        found: Counter[tuple[str, str, tuple[WovenElement, ...]]] = Counter()
+        found: Counter[tuple[str, str, tuple[WovenElement, ...], tuple[str, ...], bool]] = Counter()
         for one in self.accesses:
             mets = (met for met in (one.read, one.write) if met is not None)
-            every = (each for met in mets for each in met.elements)
+            every = [each for met in mets for each in met.elements]
             matching = tuple(WovenElement(each.aspect.label, each.number + 1, str(each.moment)) for each in every)
-            found[one.where.loaded.name, one.where.access.function.name, matching] += 1
+            where, walks = one.where, (walked_for(every), verifies(every))
+            found[where.loaded.name, where.access.function.name, matching, *walks] += 1
         why = _why(lambda: check_process(self.process))
-        for (image, function, elements), number in found.items():
-            yield DryShadow(self.process.pid, image, function, elements, why, number)
+        for (image, function, elements, walked, verified), number in found.items():
+            yield DryShadow(
+                self.process.pid, image, function, elements, why, number, walked=walked, verified=verified
+            )
         for left_out in self.left_out:
             yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
 

@@ -36,6 +36,8 @@ _STEP = 0.31  # an instruction or two that wait for those before them: a load, a
 _ACTIVATION = 5.0  # to keep data from an entry to its return, and to compare at each return point
 _SIDE_STACK = 8.6  # to switch to advice in place that proceeds, and back
 _COUNTER = 1.0  # to look at the counter of one function of a control flow
+FRAME = 8.0  # to step from a frame of the stack to that of its caller
+COPY, COPIED = 1500.0, 8192  # to copy so many bytes of the stack, beyond the page of the stack pointer
 _HASH, _PROBE = 4 * _STEP, 6 * _STEP
 _WORD = 2 * _STEP  # to read or write eight bytes of a record
 

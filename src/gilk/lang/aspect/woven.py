@@ -101,7 +101,8 @@ class DryShadow:
     at which they would match. ``refused``: the reason why that is impossible, "" if none is known. ``left_out``: an
     access or function that the aspect does without, and the reason; ``elements`` is then empty. ``points``: how many
     splices the function gets, together with the functions ``also``, to which it jumps at its end and in which its calls
-    may return.
+    may return. ``walked``: the functions that are looked for on the stack; ``verified``: calls that are recorded are
+    compared with the stack.
     """
 
     pid: int
@@ -113,6 +114,8 @@ class DryShadow:
     left_out: str = ""
     points: int = 0
     also: tuple[str, ...] = ()
+    walked: tuple[str, ...] = ()
+    verified: bool = False
 
 
 @dataclass(frozen=True, slots=True)

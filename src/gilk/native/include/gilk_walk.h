@@ -12,7 +12,7 @@
 #include "gilk_aspect.h"
 #include "../runtime/shared/walk.h"
 
-#define GILK_APART __attribute__((noinline, unused))
+#define GILK_APART __attribute__((noinline, unused)) /* the copy of the stack needs room only meanwhile */
 #define GILK_RBX 8 /* in `others` of struct gilk_activation_head */
 #define GILK_RBP 9
 

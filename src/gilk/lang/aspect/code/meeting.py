@@ -21,6 +21,7 @@ from gilk.lang.aspect.checked import (
     CheckedFunction,
     CheckedType,
     last_of,
+    outer_of,
 )
 from gilk.values import dataclass
 
@@ -200,6 +201,17 @@ class MetFunction:
             one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
             for one in self.elements
         )
+
+
+def walked_for(elements: Sequence[MetElement]) -> tuple[str, ...]:
+    """The names, as written, of the functions that the elements look for on the stack, in order of the text."""
+    ways = (way for one in elements for way in one.alternatives if way.walked)
+    return tuple(dict.fromkeys(outer.name for way in ways for outer in outer_of(way.checked.point)))
+
+
+def verifies(elements: Sequence[MetElement]) -> bool:
+    """Whether a match of one of the elements compares the calls that are recorded with the stack."""
+    return any(one.aspect.checked.verify for one in elements)
 
 
 def value_of(alias: CheckedAlias) -> CheckedType:

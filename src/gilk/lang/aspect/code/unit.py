@@ -62,7 +62,8 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
         *head(file, met.elements, tables), *_place(), *walking(met.elements), *typed(aspects),
-        *_call(met, aspects), *regions(aspects), OLDEST_FIRST, *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
+        *_call(met, aspects), *regions(aspects), OLDEST_FIRST, *_forward(met), *commits(aspects),
+        *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)

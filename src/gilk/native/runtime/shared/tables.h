@@ -50,6 +50,18 @@ static inline void gw_ask_for_more(const struct gw_tables *t)
 	((struct gu_head *)t->at)->missed = 1;
 }
 
+/* Copy by words: in advice, compilers would use vector registers, which then have to be saved. */
+static inline void gw_keep_module(struct gw_tables *t, const struct gu_module *m)
+{
+	const gilk_u64 *from = (const gilk_u64 *)m;
+	gilk_u64 *to = (gilk_u64 *)&t->here, n;
+
+	for (n = 0; n < sizeof *m / sizeof *to; n++) {
+		to[n] = from[n];
+		__asm__ volatile("" : : : "memory");
+	}
+}
+
 /* Whether a known module has the address; t->here is that module then. */
 static inline int gw_find_module(struct gw_tables *t, gilk_u64 pc)
 {
@@ -66,7 +78,7 @@ static inline int gw_find_module(struct gw_tables *t, gilk_u64 pc)
 		} else if (pc >= m->end) {
 			low = middle + 1;
 		} else {
-			t->here = *m;
+			gw_keep_module(t, m);
 			return 1;
 		}
 	}
