@@ -262,6 +262,36 @@ def test_a_function_that_is_gone_from_the_stack_is_refused_by_name(tmp_path: Pat
             assert "jumps may end in a jump to last" in weaving.summaries()[0].notes[0]
 
 
+FILTERED = """
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+NOINLINE long last(long c) { __asm__ volatile(""); return c + 1; }
+NOINLINE long outer(long c) { long r = last(c * 3); __asm__ volatile(""); return r; }
+static void one_round(void)
+{
+	struct sock_filter pass[] = {{BPF_RET, 0, 0, SECCOMP_RET_ALLOW}};
+	struct sock_fprog filter = {1, pass};
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	printf("%ld %d\\n", outer(1), prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+}
+"""
+
+
+def test_a_process_that_may_be_killed_for_a_copy_of_its_stack_is_refused(tmp_path: Path) -> None:
+    text = "{}controlflowstar(call(long outer(long)), call(long last(long c)));"
+    with rounds(build(tmp_path, FILTERED)) as program:
+        assert program.ask() == "4 0"
+        with gilk.attach(program.pid) as target:
+            with pytest.raises(gilk.GilkError) as raised:
+                gilk.weave(aspects(tmp_path, text.format("walk ")), target)
+            assert raised.value.slug == "may-not-look"
+            with gilk.weave(aspects(tmp_path, text.format("")), target) as weaving:
+                program.ask()
+                assert weaving.counts()[0].matches[0] == 1
+        assert differences(program.pid) == []
+
+
 def test_bash_is_within_what_gdb_says(tmp_path: Path) -> None:
     """Commands of a file that bash sources, as gdb's backtraces have them."""
     sourced = tmp_path / "sourced"

@@ -15,7 +15,7 @@ from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.engines.dtrace.unwinding import Unwinding
-from gilk.errors import UsageError
+from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
 from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, verifies, walked_for
@@ -41,7 +41,7 @@ class WovenProcess:
         """Find the functions and accesses that get advice.
 
         Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`, `ambiguous-function`,
-        TargetError.
+        `tail-call`, TargetError `may-not-look`.
         """
         self.process, self.groups = process, tuple(groups)
         #: Of one that has joined by itself, how many seconds it had run by then.
@@ -57,10 +57,18 @@ class WovenProcess:
         self.accesses = (*named, *aliases.found(self._aspects))
         self._left_out = [*accesses.left_out, *aliases.left_out, *calls.left_out]
         self._unwinding: Unwinding | None = None
+        self._check_calls()
         self._bounds = 0
         self._alike: dict[tuple[CheckedFunction, tuple[MetElement, ...], bool], Advice] = {}
         self._session: AdvisedSession | None = None
         self._asked: list[AspectReport] = []
+
+    def _check_calls(self) -> None:
+        """Check that the process may make the system calls by which stacks are copied. Raises TargetError
+        `may-not-look`."""
+        if self._walks and self.process.may_be_killed():
+            why = f"{self.process.who} has a seccomp filter of its own, which may kill it for a copy of its stack"
+            raise TargetError("may-not-look", why, "aspects without `walk` and `verify` can be woven")
 
     def advice(self) -> list[tuple[Shadow, Advice]]:
         return [(shadow, self._advice(shadow)) for shadow in self.shadows]
@@ -162,8 +170,9 @@ class WovenProcess:
     @property
     def _walks(self) -> bool:
         """Whether the C in this process walks stacks."""
+        elements = [one for shadow in self.shadows for one in shadow.met.elements]
         mets = (met for one in self.accesses for met in (one.read, one.write) if met is not None)
-        return any(one.walks for met in (*(each.met for each in self.shadows), *mets) for one in met.elements)
+        return any(one.walks for one in (*elements, *(each for met in mets for each in met.elements)))
 
     def weave(self) -> None:
         """Put everything in, in one change; the common state says which aspects are on.
