@@ -67,6 +67,8 @@ def _dry(one: DryShadow) -> str:
         elements += f"; the stack is walked for {', '.join(map(cell, one.walked))}"
     if one.verified:
         elements += "; recorded calls are compared with the stack"
+    if one.by_thread:
+        elements += "; each hit asks whether its thread is a member"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 

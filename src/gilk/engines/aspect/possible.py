@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
+from gilk.engines.aspect.thread_groups import MOST_GROUPS
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedAlias, CheckedFile
 from gilk.lang.aspect.code.meeting import NumberedAspect, first_binders
@@ -29,6 +30,8 @@ def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[t
         yield nowhere, "there is no aspect in it", "docs/aspect/language.md has some"
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
+    if file.regroups and len(file.groups) > MOST_GROUPS:
+        yield nowhere, f"join and leave are for {MOST_GROUPS} groups at most", "declare fewer groups"
     for part in file.process_c:
         if "proceed" in part.text:
             yield part.span, "`proceed` stands in advice only, where it can be seen", "write it there"

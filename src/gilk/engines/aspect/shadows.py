@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gilk.engines.aspect.chosen import chosen
 from gilk.engines.aspect.state import CodeRanges
+from gilk.engines.aspect.thread_groups import mask
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import (
@@ -83,6 +84,7 @@ class Shadows:
     ) -> None:
         self._process, self._file, self._groups, self._ranges = process, file, groups, ranges
         self._kernel = kernel
+        self._of = {group.name: group.of for group in file.groups if group.of}
         self._by_address: dict[int, list[_Found]] = {}
         self._numbers: dict[int, int] = {}
         self._meant: dict[CheckedFunction, list[FunctionView]] = {}
@@ -102,10 +104,9 @@ class Shadows:
     def placed(self, aspects: Sequence[NumberedAspect]) -> Iterator[PlacedAlternative]:
         """The alternatives of all elements that are placed in this process, in the order in which the aspects have
         them."""
-        of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if element.kernel is self._kernel and _is_placed(element, of, self._groups):
+                if element.kernel is self._kernel and _is_placed(element, self._of, self._groups):
                     for which, alternative in enumerate(element.alternatives):
                         yield PlacedAlternative(aspect, number, which, alternative)
 
@@ -173,11 +174,12 @@ class Shadows:
 
     def _met(self, aspect: NumberedAspect, number: int, found: Sequence[_Found]) -> Iterator[MetElement]:
         """The alternatives of an element that match, among those found, for each moment."""
+        element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
             here = tuple(self.way(aspect, number, n) for n in which if aspect.moment(number, n) is moment)
             if here:
-                yield MetElement(aspect, number, moment, here)
+                yield MetElement(aspect, number, moment, here, self._members(element))
 
     def elements(self, ways: Sequence[WatchedAlternative]) -> Iterator[MetElement]:
         """The alternatives among ``ways`` that match, for each element and moment."""
@@ -188,7 +190,13 @@ class Shadows:
                 here = [one for one in own if aspect.moment(element, one.which) is moment]
                 if here:
                     met = tuple(self.way(aspect, element, one.which) for one in here)
-                    yield MetElement(aspect, element, moment, met)
+                    yield MetElement(aspect, element, moment, met, self._members(aspect.elements[element]))
+
+    def _members(self, element: CheckedElement) -> int:
+        """A bit for each group of which a thread has to be a member; 0 if no test is needed."""
+        if not self._file.regroups or self._kernel or not element.places:
+            return 0
+        return mask(groups_of(element, self._of), [one.name for one in self._file.groups])
 
     def way(self, aspect: NumberedAspect, element: int, which: int) -> MetAlternative:
         """An alternative of an element, with the callers and the outer calls that it requires."""
@@ -263,6 +271,10 @@ class Shadows:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
 
 
+def groups_of(element: CheckedElement, of: dict[str, tuple[str, ...]]) -> set[str]:
+    """The groups that an element is placed in, with each group that consists of others replaced by those."""
+    return {each for place in element.places for each in of.get(place, (place,))}
+
+
 def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
-    places = {each for place in element.places for each in of.get(place, (place,))}
-    return not element.places or bool(places & set(groups))
+    return not element.places or bool(groups_of(element, of) & set(groups))

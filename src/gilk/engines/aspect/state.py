@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gilk.engines.aspect.thread_groups import SIZE as THREADS_SIZE
+from gilk.engines.aspect.thread_groups import ThreadTable
 from gilk.lang.aspect.automaton import Sharing
 from gilk.lang.aspect.checked import CheckedTable
 from gilk.lang.aspect.code.meeting import NumberedAspect
@@ -123,6 +125,9 @@ class WovenLayout:
                 bits = max((4 * aspect.automaton.instances - 1).bit_length(), _LEAST_BITS)
                 self.indexes[aspect.number] = at, bits
                 at = _up(at + _BUCKET * (1 + (1 << bits)))
+        #: The offset of the table of threads that are members by themselves (thread_groups.py).
+        self.threads = at
+        at = _up(at + THREADS_SIZE)
         self.told = at
         self.size = at + _TOLD_SIZE
 
@@ -142,10 +147,11 @@ class WovenLayout:
 
 
 def private_part(
-    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock, unwind: int = 0
+    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock, unwind: int = 0,
+    groups: int = 0,
 ) -> bytes:
     """The private part: struct gilk_woven_private, then the sets of ranges; private_size() bytes. ``unwind``: how many
-    bytes follow it for unwind tables."""
+    bytes follow it for unwind tables. ``groups``: those that the process is a member of, a bit each."""
     limits = bytearray(ASPECTS * _LIMITS.size)
     for aspect in aspects:
         within = aspect.automaton.within
@@ -154,7 +160,8 @@ def private_part(
         numbers = limit, layout.instances[aspect.number], ticks, layout.index(aspect.number)
         _LIMITS.pack_into(limits, aspect.number * _LIMITS.size, *numbers)
     scale = int((1 << 32) / clock.ticks_per_ns)
-    head = struct.pack("<3Q", scale, private_size(ranges), unwind).ljust(_HEAD, b"\0")
+    words = scale, private_size(ranges), unwind, groups, layout.threads
+    head = struct.pack("<5Q", *words).ljust(_HEAD, b"\0")
     return ((head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()).ljust(private_size(ranges), b"\0")
 
 
@@ -246,6 +253,10 @@ class WovenState:
 
     def is_on(self, number: int) -> bool:
         return bool(int(self._on[0]) >> number & 1)
+
+    def threads(self, every: Sequence[str]) -> ThreadTable:
+        """The table of threads that are members by themselves. ``every``: the groups of the file, in its order."""
+        return ThreadTable(self._view, self._layout.threads, every)
 
     def counts(self) -> tuple[AspectCounts, ...]:
         return tuple(map(self._counted, self._aspects))

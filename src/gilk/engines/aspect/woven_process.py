@@ -14,11 +14,12 @@ from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
+from gilk.engines.aspect.thread_groups import mask
 from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
-from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, verifies, walked_for
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, asks_threads, verifies, walked_for
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
@@ -32,24 +33,25 @@ _RING = 1 << 18  # how many bytes of reports a thread can have waiting
 
 
 class WovenProcess:
-    """One process with aspects. ``groups``: the groups that it is a member of."""
+    """One process with aspects. ``groups``: the groups that it is a member of. ``of_threads``: the groups that threads
+    of it have joined by themselves."""
 
     def __init__(
         self, process: Process, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout,
-        groups: Sequence[str],
+        groups: Sequence[str], of_threads: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Find the functions and accesses that get advice.
 
         Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`, `ambiguous-function`,
         `tail-call`, TargetError `may-not-look`.
         """
-        self.process, self.groups = process, tuple(groups)
+        self.process, self.groups, self.of_threads = process, tuple(groups), tuple(of_threads)
         #: Of one that has joined by itself, how many seconds it had run by then.
         self.age: float | None = None
         self._file = file = with_types(file, process)
         self._aspects, self._layout = aspects, layout
         self._ranges = CodeRanges()
-        calls = Shadows(process, file, groups, self._ranges)
+        calls = Shadows(process, file, {*groups, *of_threads}, self._ranges)
         self.shadows = calls.found(self._aspects)
         accesses = AccessShadows(process, file, calls, member_parts(file))
         named = accesses.found(self._aspects)
@@ -113,7 +115,7 @@ class WovenProcess:
             also = dict.fromkeys(one.wanted.function.name for one in points if one.kind is ReachedEntry)
             yield DryShadow(
                 self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also),
-                walked=walked_for(met.elements), verified=verifies(met.elements),
+                walked=walked_for(met.elements), verified=verifies(met.elements), by_thread=asks_threads(met.elements),
             )  # fmt: skip
         yield from self._dry_accesses()
 
@@ -121,18 +123,19 @@ class WovenProcess:
         """The accesses that would be woven, counted by function and elements, and those that are left out."""
         for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
             advice.compiled()
-        found: Counter[tuple[str, str, tuple[WovenElement, ...], tuple[str, ...], bool]] = Counter()
+        found: Counter[tuple[str, str, tuple[WovenElement, ...], tuple[str, ...], bool, bool]] = Counter()
         for one in self.accesses:
             mets = (met for met in (one.read, one.write) if met is not None)
             every = [each for met in mets for each in met.elements]
             matching = tuple(WovenElement(each.aspect.label, each.number + 1, str(each.moment)) for each in every)
-            where, walks = one.where, (walked_for(every), verifies(every))
+            where, walks = one.where, (walked_for(every), verifies(every), asks_threads(every))
             found[where.loaded.name, where.access.function.name, matching, *walks] += 1
         why = _why(lambda: check_process(self.process))
-        for (image, function, elements, walked, verified), number in found.items():
+        for (image, function, elements, walked, verified, by_thread), number in found.items():
             yield DryShadow(
-                self.process.pid, image, function, elements, why, number, walked=walked, verified=verified
-            )
+                self.process.pid, image, function, elements, why, number,
+                walked=walked, verified=verified, by_thread=by_thread,
+            )  # fmt: skip
         for left_out in self.left_out:
             yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
 
@@ -161,7 +164,8 @@ class WovenProcess:
         self._unwinding = Unwinding(self.process) if self._walks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
         self._session = session = AdvisedSession(self.process, points, threads, _RING, size + unwind)
-        session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock, unwind)
+        own = mask(self.groups, [one.name for one in self._file.groups])
+        session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock, unwind, own)
         if self._unwinding is not None:
             self._unwinding.place(session.private[size : size + unwind])
         self._bounds = session.share(memory) + BOUNDS

@@ -24,6 +24,7 @@ from gilk.lang.aspect.code.meeting import (
     uncertain,
     value_of,
 )
+from gilk.lang.aspect.code.members import is_member
 from gilk.lang.aspect.code.regions import length_of
 from gilk.lang.aspect.code.types import declared, is_array, is_pointer, is_text, kept_symbols, seen_symbols
 from gilk.lang.aspect.code.walking import found_on_stack, verified
@@ -47,7 +48,7 @@ static int gilk_match_{met.place}(const struct gilk_arguments *gilk_came, const 
 	struct gilk_bound_{met.name} *gilk_bound, gilk_u64 gilk_position)
 {{
 (void)gilk_came, (void)gilk_result, (void)gilk_kept, (void)gilk_words, (void)gilk_bound, (void)gilk_position;
-{kept}{ways}return 0;
+{is_member(met)}{kept}{ways}return 0;
 }}
 """
 

@@ -100,13 +100,14 @@ class MetAlternative:
 @dataclass(frozen=True, slots=True)
 class MetElement:
     """An element that matches calls of the function at ``moment``, by those of its alternatives that are listed, in
-    order.
+    order. ``members``: a bit for each group of which a thread has to be a member; 0 if all threads are.
     """
 
     aspect: NumberedAspect
     number: int
     moment: Moment
     alternatives: tuple[MetAlternative, ...]
+    members: int = 0
 
     @property
     def checked(self) -> CheckedElement:
@@ -212,6 +213,11 @@ def walked_for(elements: Sequence[MetElement]) -> tuple[str, ...]:
 def verifies(elements: Sequence[MetElement]) -> bool:
     """Whether a match of one of the elements compares the calls that are recorded with the stack."""
     return any(one.aspect.checked.verify for one in elements)
+
+
+def asks_threads(elements: Sequence[MetElement]) -> bool:
+    """Whether a hit asks if its thread is a member of a group."""
+    return any(one.members for one in elements)
 
 
 def value_of(alias: CheckedAlias) -> CheckedType:

@@ -15,6 +15,7 @@ from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
 from gilk.lang.aspect.code.meeting import Met, MetElement, MetFunction, NumberedAspect
+from gilk.lang.aspect.code.members import placed
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared, externals, is_array, parameter, structs
@@ -194,9 +195,10 @@ def _forward(met: MetFunction) -> Iterator[str]:
 
 
 def on(elements: Sequence[MetElement]) -> str:
-    """An expression with a bit for each aspect that is switched on."""
+    """An expression with a bit for each aspect that is switched on, and may match in this thread."""
     mask = sum(1 << number for number in {one.aspect.number for one in elements})
-    return f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
+    members = placed(elements)
+    return f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL{' & ' if members else ''}{members}"
 
 
 def _on(met: MetFunction) -> str:
