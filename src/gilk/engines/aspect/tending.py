@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gilk.engines.aspect.membership import Members
-from gilk.engines.aspect.thread_groups import Threads
+from gilk.engines.aspect.thread_groups import KnownThreads
 from gilk.engines.aspect.weaving import Weaving
 from gilk.engines.aspect.woven_process import WovenProcess
 from gilk.errors import GilkError, UsageError
@@ -34,7 +34,7 @@ class Tender:
 
     def __init__(self, weaving: Weaving, members: Members, tell: Telling) -> None:
         self._weaving, self._members, self._tell = weaving, members, tell
-        self._threads = Threads()
+        self._threads = KnownThreads()
         self._watched = Watched()
         self._done: set[_Birth] = set()  # processes that are not tried again
         self._since: dict[_Birth, float] = {}

@@ -82,8 +82,8 @@ class ThreadTable:
         struct.pack_into("<Q", self._view, _THREADS, len(self._places))
 
 
-class Threads:
-    """What is known of threads that have joined or left groups by themselves."""
+class KnownThreads:
+    """The threads that have joined or left groups by themselves."""
 
     def __init__(self) -> None:
         self._known: dict[int, ThreadGroups] = {}

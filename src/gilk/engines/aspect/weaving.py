@@ -20,6 +20,7 @@ from gilk.engines.aspect.thread_groups import ThreadGroups, ThreadTable
 from gilk.engines.aspect.woven_kernel import WovenKernel, check_same_machine, confined_file, of_kernel
 from gilk.engines.aspect.woven_process import WovenProcess
 from gilk.errors import GilkError, UsageError
+from gilk.lang.aspect.both_sides import summed
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.lower import automata
@@ -367,7 +368,7 @@ class Weaving:
         """The counts of each aspect, in the order of the file, for all processes together; () if there never was a
         state."""
         self.refresh()
-        return self.state.counts() if self.there else ()
+        return summed(self.state.counts(), self.file.aspects) if self.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
         """The tables, in the order of the file, each summed over all processes; () if there never was a state."""

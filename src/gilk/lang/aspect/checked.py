@@ -241,6 +241,7 @@ class CheckedAspect:
 
     ``within`` is in nanoseconds, None without limit. ``instances`` and ``unique`` are None if the aspect does not have
     the option. ``kept``: the bound names that an instance keeps, in order of binding; its words come in addition.
+    ``twin``: it is the kernel's part of the aspect before it (both_sides.py).
     """
 
     name: str
@@ -258,6 +259,7 @@ class CheckedAspect:
     verify: bool
     walk: bool
     span: Span
+    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -405,7 +405,7 @@ static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gi
 #define tid() gilk_tid()
 #define now() gilk_now()
 #define add(table, ...) gilk_add_to_##table(__VA_ARGS__)
-#define aspect_on(name) ((void)__atomic_fetch_or(&gilk_shared.on, 1UL << GILK_ASPECT_##name, __ATOMIC_RELAXED))
-#define aspect_off(name) ((void)__atomic_fetch_and(&gilk_shared.on, ~(1UL << GILK_ASPECT_##name), __ATOMIC_RELAXED))
+#define aspect_on(name) ((void)__atomic_fetch_or(&gilk_shared.on, GILK_ASPECT_##name, __ATOMIC_RELAXED))
+#define aspect_off(name) ((void)__atomic_fetch_and(&gilk_shared.on, ~GILK_ASPECT_##name, __ATOMIC_RELAXED))
 
 #endif

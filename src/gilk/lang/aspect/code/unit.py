@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.both_sides import switches
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
@@ -84,7 +85,7 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
         yield "#define GILK_NO_DOUBLES"
     yield "#include <gilk_aspect.h>"
     yield "#undef proceed\n#undef pass"
-    yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
+    yield from switches(file)
     yield from (table_function(one, tables[one.name]) for one in file.tables)
     yield from (f"#define GILK_GROUP_{one.name} {n}" for n, one in enumerate(file.groups))
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
