@@ -41,3 +41,11 @@ def test_an_element_of_a_sequence_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match="an element of a sequence is in the kernel and in processes") as raised:
         check_possible(sides, numbered(sides, automata(sides)))
     assert raised.value.slug == "cannot-weave"
+
+
+def test_verify_is_refused_in_the_kernel() -> None:
+    file = checked("verify K: call(int f(int n));").file
+    assert file is not None
+    with pytest.raises(UsageError, match="`verify` is for processes") as raised:
+        check_possible(file, numbered(file, automata(file)))
+    assert raised.value.slug == "cannot-weave"
