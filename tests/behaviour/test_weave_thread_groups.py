@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,6 +160,51 @@ def test_threads_join_and_leave_as_in_the_model(program: Path, tmp_path: Path) -
         pairs = sum(range(2, 4)) + sum(range(5, 11)) + 7  # each moves all instances that its thread has begun
         assert [len(reports), found["of_a"][0], found["pairs"][1]] == [2 + 6 + 1, ROUNDS * 3 + 8 - 5, pairs]
         assert (differences(one.pid), leftovers(one.pid)) == ([], [])
+
+
+PYTHON = """
+import os, queue, sys, threading
+def work(own):
+    print(threading.get_native_id(), flush=True)
+    while word := own.get():
+        os.getpriority(os.PRIO_PROCESS, 0) if word == "joins" else os.getsid(0)
+        done.put(None)
+done, queues = queue.Queue(), [queue.Queue() for _ in range(3)]
+for each in queues: threading.Thread(target=work, args=(each,), daemon=True).start()
+for line in sys.stdin:
+    for each in queues[1:2] if line == "joins\\n" else queues:
+        each.put(line.strip()); done.get()
+    print("done", flush=True)
+"""
+
+
+def test_a_thread_of_python_is_the_one_that_python_says(tmp_path: Path) -> None:
+    path = aspects(tmp_path, """group A; group B;
+        A: call(int libc:getpriority(int which, int who)) then { join(B, tid()); };
+        B: call(int libc:getsid(int pid)) then { report("%d", tid()); };""")
+    command = [sys.executable, "-c", PYTHON]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as python:
+        assert python.stdin is not None and python.stdout is not None
+
+        def ask(word: str) -> str:
+            assert python.stdin is not None and python.stdout is not None
+            python.stdin.write(f"{word}\n")
+            python.stdin.flush()
+            return python.stdout.readline().strip()
+
+        native = [python.stdout.readline().strip() for _ in range(3)]
+        with gilk.attach(python.pid) as target:
+            weaving = gilk.weave(path, target, groups={python.pid: ["A"]})
+            members, refused = Members(read_choices(f"A={python.pid}"), ["A", "B"]), dict[int, GilkError]()
+            with weaving, Tender(weaving, members, refused.__setitem__) as tender:
+                for word in ("asks", "joins"):
+                    assert ask(word) == "done"
+                    assert list(weaving.reports()) == []
+                tender.tend()
+                assert ask("asks") == "done"
+                assert [one.text for one in weaving.reports()] == [native[1]]
+        assert (refused, differences(python.pid)) == ({}, [])
+        python.stdin.close()
 
 
 def test_a_thread_of_a_process_that_nobody_has_woven_joins(program: Path, tmp_path: Path) -> None:
