@@ -80,6 +80,20 @@ _INSTANCES = _up(_HEAD + ASPECTS * _PART.itemsize)
 RANGES = _up(_HEAD + ASPECTS * _LIMITS.size)
 
 
+def _joined(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The ranges, which are in order, with those that meet made one."""
+    before: tuple[int, int] | None = None
+    for low, high in ranges:
+        if before is not None and low <= before[1]:
+            before = before[0], max(before[1], high)
+            continue
+        if before is not None:
+            yield before
+        before = low, high
+    if before is not None:
+        yield before
+
+
 class CodeRanges:
     """Sets of address ranges of a process's code. A set is known by its offset in the private part."""
 
@@ -89,7 +103,7 @@ class CodeRanges:
 
     def place(self, ranges: Iterable[tuple[int, int]]) -> int:
         """The offset of a set, in bytes from the start of the private part; equal sets share it."""
-        key = tuple(sorted(set(ranges)))
+        key = tuple(_joined(sorted(set(ranges))))
         if key not in self._places:
             self._places[key] = RANGES + 8 * len(self._words)
             self._words += [len(key), *(word for each in key for word in each)]
