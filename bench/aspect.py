@@ -145,6 +145,7 @@ _OTHERS = """instances 4200 seq((call(long one(long k, long b)) || call(long ope
     call(long two(long k, long {})); call(long three(long k, long {})));"""
 _MOVED = """instances 200 seq(call(long opened(long k, long b));
     call(long two(long k, long c)) *; call(long three(long k, long d)));"""
+_ON_STACK = "(call(long outer(long, long)), call(long one(long a, long b))) then { };"
 _FLOW = "(call(long outer(long c, long d)), call(long one(long a, long b))) then { };"
 
 
@@ -180,6 +181,9 @@ CONSTRUCTS = {
     "control flow of two, inside": Construct("f", f"controlflow{_FLOW}", paper=228 / 42),
     "control flow of two, not inside": Construct("1", f"controlflow{_FLOW}"),
     "control flow of two, not strict, inside": Construct("f", f"controlflowstar{_FLOW}", paper=228 / 42),
+    "control flow of two, on the stack": Construct("f", f"walk controlflow{_ON_STACK}", paper=228 / 42),
+    "control flow of two, not on the stack": Construct("1", f"walk controlflow{_ON_STACK}"),
+    "call before, verified": Construct("1", f"verify {_ONE} then {{ }};"),
     "global read, a condition that is false": Construct("g", f"{_READ} && value(v) && if (v < 0) then {{ }};"),
     "global read, in place": Construct("g", f"{_READ} then inplace {{ return 1; }};", paper=2762),
     "global read, in place, proceed()": Construct("g", f"{_READ} then inplace {{ return proceed(); }};", paper=2762),

@@ -17,7 +17,8 @@ from gilk.toolchain.clobbers import of_function
 from gilk.toolchain.compilers import NATIVE, compile_object
 from gilk.toolchain.dprogram import program_flags
 
-PATHS = [NATIVE / "host" / "process.h", *sorted((NATIVE / "runtime" / "d").glob("*.h"))]
+FOLDERS = [NATIVE / "runtime" / "d", NATIVE / "runtime" / "shared"]
+PATHS = [NATIVE / "host" / "process.h", *(path for each in FOLDERS for path in sorted(each.glob("*.h")))]
 TEXT = re.sub(r"/\*.*?\*/", "", "\n".join(path.read_text() for path in PATHS), flags=re.DOTALL)
 _DEFINED = re.compile(r"^(static|GD_COLD)\b([^;{#]*?)\b(\w+)\([^;{()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 BODIES = {found[3]: found[4] for found in _DEFINED.finditer(TEXT)}

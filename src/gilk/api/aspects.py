@@ -24,6 +24,7 @@ from gilk.engines.aspect.checked import check as check_aspects
 from gilk.engines.aspect.checked import defined
 from gilk.engines.aspect.explained import explain as explain_aspects
 from gilk.errors import UsageError
+from gilk.lang.aspect.both_sides import each_side
 from gilk.outputs import fresh, replaceable
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
         first = reading.check.errors[0]
         line = reading.source.line(first.span)
         raise UsageError("bad-aspects", f"{path}, line {line}: [{first.tag}] {first.message}", first.hint)
-    file = reading.check.file
+    file = each_side(reading.check.file)
     return replace(file, process_c=(*map(defined, defines), *file.process_c)) if defines else file
 
 

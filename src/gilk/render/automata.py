@@ -11,7 +11,7 @@ from typing import Any
 
 from gilk.lang.aspect import derived
 from gilk.lang.aspect.automaton import AliasAccess, Automaton, Calling, ControlFlow, Element, GlobalAccess, JoinPoint
-from gilk.lang.aspect.cost import hit_costs
+from gilk.lang.aspect.cost import COPIED, COPY, FRAME, hit_costs
 from gilk.lang.aspect.deeds import AspectTally, Deed
 from gilk.lang.aspect.events import AspectEvent, EventKind
 from gilk.render.text import cell, nanoseconds, plural, table
@@ -55,9 +55,18 @@ def _lines(automaton: Automaton) -> Iterator[str]:
     what = "a single element" if count == 1 else f"a sequence of {count}"
     yield f"{cell(automaton.name)}: {what}, continued by {automaton.sharing}"
     yield from _rows(automaton)
+    yield from _walks(automaton)
     if count > 1:
         yield f"  an instance has {_state(automaton)}; {automaton.instances} may be open"
         yield f"  it ends by {', '.join(_ending(automaton, one) for one in derived.endings(automaton))}"
+
+
+def _walks(automaton: Automaton) -> Iterator[str]:
+    cost = f"{FRAME:.0f} ns a frame, and {COPY:.0f} for each {COPIED >> 10} KiB of stack"
+    if automaton.walk:
+        yield f"  walk: the last event of a control flow looks for the functions around it on the stack, {cost}"
+    if automaton.verify:
+        yield f"  verify: each match compares the calls that are recorded with the stack, {cost}"
 
 
 def _ending(automaton: Automaton, how: str) -> str:
@@ -134,6 +143,8 @@ def _json(automaton: Automaton) -> dict[str, Any]:
         "instances": automaton.instances,
         "unique": automaton.unique,
         "within": automaton.within,
+        "walk": automaton.walk,
+        "verify": automaton.verify,
         "elements": [_element_json(automaton, number) for number in range(len(automaton.elements))],
         "until": [_element_json(automaton, len(automaton.elements) + number) for number in range(len(automaton.until))],
         "transitions": [asdict(one) for one in automaton.transitions],

@@ -9,7 +9,8 @@ from typing import Any
 
 from gilk.render.text import cell, plural
 
-_NAMES = ("begun", "open", "ended", "until", "late", "replaced", "gone", "lost", "crowded", "missed")
+_FAILED = ("lost", "crowded", "missed", "unwalked", "disagreed")
+_NAMES = ("begun", "open", "ended", "until", "late", "replaced", "gone", *_FAILED)
 
 
 def listed(found: Sequence[Mapping[str, Any]]) -> str:
@@ -55,6 +56,5 @@ def _shown(number: int, found: Mapping[str, Any]) -> Iterator[str]:
 
 def _counted(aspect: Mapping[str, Any]) -> str:
     matched = f"matches {' '.join(map(str, aspect['matches']))}"
-    if len(aspect["matches"]) == 1:
-        return matched
-    return ", ".join((matched, *(f"{name} {aspect[name]}" for name in _NAMES if aspect.get(name))))
+    names = _FAILED if len(aspect["matches"]) == 1 else _NAMES
+    return ", ".join((matched, *(f"{name} {aspect[name]}" for name in names if aspect.get(name))))

@@ -63,6 +63,12 @@ def _dry(one: DryShadow) -> str:
         elements += f" ({_accesses(one.accesses)})"
     if one.also:
         elements += f"; it ends in jumps, and may return in {', '.join(map(cell, one.also))}"
+    if one.walked:
+        elements += f"; the stack is walked for {', '.join(map(cell, one.walked))}"
+    if one.verified:
+        elements += "; recorded calls are compared with the stack"
+    if one.by_thread:
+        elements += "; each hit asks whether its thread is a member"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 
@@ -122,11 +128,11 @@ def _restored(one: WovenSummary) -> str:
 
 
 def _counted(counts: AspectCounts) -> str:
-    """The counts of an aspect; zeros are left out, except for matches."""
+    """The counts of an aspect; zeros are left out, except for matches. If it has one element, each match begins and
+    ends an instance."""
     matched = f"matches {' '.join(map(str, counts.matches))}"
-    if len(counts.matches) == 1:
-        return matched
-    others = ((name, value) for name, value in asdict(counts).items() if name not in ("name", "matches"))
+    told = ("name", "matches", *(("begun", "ended") if len(counts.matches) == 1 else ()))
+    others = ((name, value) for name, value in asdict(counts).items() if name not in told)
     return ", ".join((matched, *(f"{name} {value}" for name, value in others if value)))
 
 

@@ -16,7 +16,7 @@ from gilk.analysis.noreturn import named_noreturn
 from gilk.arch.decode import JUMP_INDIRECT, decode
 from gilk.errors import UsageError
 from gilk.image.model import Image
-from gilk.targets.base import Loaded, Target
+from gilk.targets.base import Code, Loaded, Target
 from gilk.values import dataclass
 
 MOST = 64  # how many functions a closure can have
@@ -68,7 +68,15 @@ def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member
     return tuple(found.values())
 
 
-def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump]:
+def jumps_away(process: Code, loaded: Loaded, function: Function) -> tuple[str, ...]:
+    """The names of the functions that ``function`` may end in jumps to, in order of the jumps; calls of it are then
+    over for whoever looks at the stack. Raises UsageError `tail-call` if a jump may lead anywhere."""
+    image = process.image(loaded.path)
+    found = (one for one in _jumps(process, loaded, function) if one.slot or one.to != function.start)
+    return tuple(dict.fromkeys(_name(image, one) or "a function without a name" for one in found))
+
+
+def _jumps(process: Code, loaded: Loaded, function: Function) -> Iterator[Jump]:
     """The jumps of all parts of a function to entries, without those to functions that do not return. Raises UsageError
     `tail-call`."""
     analysis = process.analysis(loaded)

@@ -8,6 +8,7 @@ import os
 import time
 
 from gilk.targets.stat import STATE, SYSTEM_TIME, USER_TIME, stat_of
+from gilk.targets.status import status_of
 from gilk.targets.wire import readable
 
 
@@ -28,6 +29,14 @@ def has_ended(pid: int, tid: int = 0) -> bool:
         return not any(is_alive(int(name)) for name in os.listdir(f"/proc/{pid}/task"))
     except OSError:
         return True
+
+
+def process_of(tid: int) -> int | None:
+    """The process that a thread belongs to; None if there is no such thread."""
+    try:
+        return int(status_of(tid)[b"Tgid"])
+    except (OSError, KeyError, ValueError):
+        return None
 
 
 def cpu_time(pid: int) -> float:

@@ -25,7 +25,7 @@ from gilk.toolchain.relocatable import Relocatable
 FLAGS = (*("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),)
 ARGUMENTS = 10
 _KIND = "d-programs"
-_READ = ("runtime/d", "host", "include/gilk.h", "abi")
+_READ = ("runtime/d", "runtime/shared", "host", "include/gilk.h", "abi")
 
 
 class ClauseEvent(ctypes.Structure):

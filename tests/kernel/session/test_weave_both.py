@@ -154,6 +154,37 @@ def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
     nothing_is_left(guest)
 
 
+SIDED = """
+group A; table calls key(long) count;
+A, K: call(long __x64_sys_getsid(const void *r)) && return(n) then after { add(calls, n > 0, 1); };
+aspect sided: A, K: call(long __x64_sys_getsid(const void *r)) then { report("%s", jp.function); };
+aspect own: A: call(long __x64_sys_getsid(const void *r));
+A: call(void stop(long n)) then { aspect_off(sided); };
+"""
+
+
+def test_an_element_is_in_a_process_and_in_the_kernel_at_once(
+    kernel: KernelTarget, guest: Guest, image: Path, exchange: Path
+) -> None:
+    """The program, by its source, calls its own function four times and the kernel's six; the last call of each comes
+    when advice has switched the named aspect off, on both sides. An aspect without a name has the number that it has in
+    the file."""
+    sided = compile_to(exchange / "sided", [HERE / "sided.c"], ("-O1",))
+    path = written(exchange, SIDED)
+    compiled(kernel, path)
+    with guest.text_untouched():
+        away = Away(guest, [str(image), "-", str(path), str(sided)])
+        told = away.end()
+    end = told[-1]
+    assert {name: found[0] for name, found in end["counts"].items()} == {
+        "#1": [4 + 6], "sided": [3 + 5], "own": [4], "#4": [1]
+    }, away.said.decode()  # fmt: skip
+    assert [one["report"] for one in told if "report" in one] == ["__x64_sys_getsid"] * (3 + 5)
+    assert end["restored"] == [True, True]
+    assert "done 26 8" in away.said.decode()
+    nothing_is_left(guest)
+
+
 def said_by(racer: bytes) -> tuple[dict[str, str], list[int], int]:
     """The racer's output: by step, the file that the open gave; how often the race gave its own file, the secret and
     none; and the attacker's process number."""

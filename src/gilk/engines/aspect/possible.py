@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
+from gilk.engines.aspect.thread_groups import MOST_GROUPS
 from gilk.errors import UsageError
+from gilk.lang.aspect.both_sides import is_on_both_sides
 from gilk.lang.aspect.checked import CheckedAlias, CheckedFile
 from gilk.lang.aspect.code.meeting import NumberedAspect, first_binders
 from gilk.lang.aspect.code.regions import watched
@@ -29,6 +31,8 @@ def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[t
         yield nowhere, "there is no aspect in it", "docs/aspect/language.md has some"
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
+    if file.regroups and len(file.groups) > MOST_GROUPS:
+        yield nowhere, f"join and leave are for {MOST_GROUPS} groups at most", "declare fewer groups"
     for part in file.process_c:
         if "proceed" in part.text:
             yield part.span, "`proceed` stands in advice only, where it can be seen", "write it there"
@@ -40,13 +44,14 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
     checked = aspect.checked
     if len(aspect.elements) > ELEMENTS:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
-    if checked.verify or checked.walk:
-        yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
+    if checked.verify and any(element.kernel for element in aspect.elements):
+        yield checked.span, "`verify` is for processes: nobody walks the kernel's stack", "leave it out"
     if is_on_both(aspect):
         yield from _of_both(aspect)
     for element in aspect.elements:
-        if element.kernel and len(element.places) > 1:
-            yield element.span, "an element is in the kernel and in processes", "make two aspects of it"
+        if is_on_both_sides(element):
+            why = "an element of a sequence is in the kernel and in processes"
+            yield element.span, why, "an aspect of a single element may be in both"
         for alternative in element.alternatives:
             if isinstance(alternative.point, CheckedAlias):
                 yield from _of_alias(aspect, alternative.point)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gilk.engines.aspect.chosen import chosen
 from gilk.engines.aspect.state import CodeRanges
+from gilk.engines.aspect.thread_groups import mask
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import (
@@ -21,6 +22,7 @@ from gilk.lang.aspect.checked import (
 )
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.places import FunctionView, functions
+from gilk.session.tails import jumps_away
 from gilk.spec.image import is_glob
 from gilk.targets.base import Code
 from gilk.targets.process import Process
@@ -82,9 +84,12 @@ class Shadows:
     ) -> None:
         self._process, self._file, self._groups, self._ranges = process, file, groups, ranges
         self._kernel = kernel
+        self._of = {group.name: group.of for group in file.groups if group.of}
         self._by_address: dict[int, list[_Found]] = {}
         self._numbers: dict[int, int] = {}
         self._meant: dict[CheckedFunction, list[FunctionView]] = {}
+        #: Messages about functions that are not always found on the stack, since their aspects are `partial`.
+        self.left_out: dict[str, None] = {}
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[Shadow, ...]:
         """The shadows, in the order in which the aspects name the functions.
@@ -99,17 +104,16 @@ class Shadows:
     def placed(self, aspects: Sequence[NumberedAspect]) -> Iterator[PlacedAlternative]:
         """The alternatives of all elements that are placed in this process, in the order in which the aspects have
         them."""
-        of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if element.kernel is self._kernel and _is_placed(element, of, self._groups):
+                if element.kernel is self._kernel and _is_placed(element, self._of, self._groups):
                     for which, alternative in enumerate(element.alternatives):
                         yield PlacedAlternative(aspect, number, which, alternative)
 
     def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Found]:
         for one in self.placed(aspects):
             point = one.alternative.point
-            for outer in outer_of(point):
+            for outer in () if one.aspect.checked.walk else outer_of(point):
                 yield from (_Found(view, outer) for view in self._views(outer))
             last = last_of(point)
             if isinstance(last, CheckedFunction):
@@ -173,9 +177,9 @@ class Shadows:
         element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
-            here = tuple(self.way(element, n) for n in which if aspect.moment(number, n) is moment)
+            here = tuple(self.way(aspect, number, n) for n in which if aspect.moment(number, n) is moment)
             if here:
-                yield MetElement(aspect, number, moment, here)
+                yield MetElement(aspect, number, moment, here, self._members(element))
 
     def elements(self, ways: Sequence[WatchedAlternative]) -> Iterator[MetElement]:
         """The alternatives among ``ways`` that match, for each element and moment."""
@@ -185,14 +189,49 @@ class Shadows:
             for moment in Moment:
                 here = [one for one in own if aspect.moment(element, one.which) is moment]
                 if here:
-                    met = tuple(self.way(aspect.elements[element], one.which) for one in here)
-                    yield MetElement(aspect, element, moment, met)
+                    met = tuple(self.way(aspect, element, one.which) for one in here)
+                    yield MetElement(aspect, element, moment, met, self._members(aspect.elements[element]))
 
-    def way(self, element: CheckedElement, which: int) -> MetAlternative:
+    def _members(self, element: CheckedElement) -> int:
+        """A bit for each group of which a thread has to be a member; 0 if no test is needed."""
+        if not self._file.regroups or self._kernel or not element.places:
+            return 0
+        return mask(groups_of(element, self._of), [one.name for one in self._file.groups])
+
+    def way(self, aspect: NumberedAspect, element: int, which: int) -> MetAlternative:
         """An alternative of an element, with the callers and the outer calls that it requires."""
-        one = element.alternatives[which]
+        one = aspect.elements[element].alternatives[which]
         callers = (self._ranges.place(self.ranges_of(one.callers)),) if one.callers else ()
-        return MetAlternative(one, tuple(map(self._around, outer_of(one.point))), callers)
+        outer = outer_of(one.point)
+        if aspect.checked.walk:
+            walked = tuple(self._ranges.place(self._code(aspect, each)) for each in reversed(outer))
+            return MetAlternative(one, (), callers, walked)
+        return MetAlternative(one, tuple(map(self._around, outer)), callers)
+
+    def _code(self, aspect: NumberedAspect, point: CheckedFunction) -> Iterator[tuple[int, int]]:
+        """The address ranges of all functions that a point names, which are to be found on the stack.
+
+        Raises UsageError `tail-call` if one of them may end in a jump to another function, and the aspect is not
+        `partial`.
+        """
+        for view in self._views(point):
+            self._check_stays(aspect, point, view)
+            yield from self._extents(view)
+
+    def _check_stays(self, aspect: NumberedAspect, point: CheckedFunction, view: FunctionView) -> None:
+        """Check that calls of the function are on the stack until they return; note it if the aspect is `partial`."""
+        try:
+            to = jumps_away(self._process, view.loaded, view.function)
+            if not to:
+                return
+            why = f"{view.name} may end in a jump to {', '.join(to)}, and is not on the stack then"
+            error = UsageError("tail-call", why, "leave `walk` out, or say `partial`")
+        except UsageError as found:
+            error = found
+        error.message = f"{self._where(point)}: {error.message}"
+        if not aspect.checked.partial:
+            raise error
+        self.left_out.setdefault(f"{error.message} ({error.slug})")
 
     def _around(self, point: CheckedFunction) -> tuple[OuterFunction, ...]:
         return tuple(
@@ -232,6 +271,10 @@ class Shadows:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
 
 
+def groups_of(element: CheckedElement, of: dict[str, tuple[str, ...]]) -> set[str]:
+    """The groups that an element is placed in, with each group that consists of others replaced by those."""
+    return {each for place in element.places for each in of.get(place, (place,))}
+
+
 def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
-    places = {each for place in element.places for each in of.get(place, (place,))}
-    return not element.places or bool(places & set(groups))
+    return not element.places or bool(groups_of(element, of) & set(groups))

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gilk.engines.aspect.thread_groups import SIZE as THREADS_SIZE
+from gilk.engines.aspect.thread_groups import ThreadTable
 from gilk.lang.aspect.automaton import Sharing
 from gilk.lang.aspect.checked import CheckedTable
 from gilk.lang.aspect.code.meeting import NumberedAspect
@@ -28,7 +30,7 @@ from gilk.values import dataclass
 
 Array = NDArray[Any]
 ASPECTS, ELEMENTS = 64, 32
-_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed", "gone")
+_COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed", "gone", "unwalked", "disagreed")
 _PART = np.dtype(
     [
         *((name, "<u8") for name in ("high", "open", "serial", "hint", "marked")), ("unused", "<u8", (3,)),
@@ -78,6 +80,20 @@ _INSTANCES = _up(_HEAD + ASPECTS * _PART.itemsize)
 RANGES = _up(_HEAD + ASPECTS * _LIMITS.size)
 
 
+def _joined(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The ranges, which are in order, with those that meet made one."""
+    before: tuple[int, int] | None = None
+    for low, high in ranges:
+        if before is not None and low <= before[1]:
+            before = before[0], max(before[1], high)
+            continue
+        if before is not None:
+            yield before
+        before = low, high
+    if before is not None:
+        yield before
+
+
 class CodeRanges:
     """Sets of address ranges of a process's code. A set is known by its offset in the private part."""
 
@@ -87,7 +103,7 @@ class CodeRanges:
 
     def place(self, ranges: Iterable[tuple[int, int]]) -> int:
         """The offset of a set, in bytes from the start of the private part; equal sets share it."""
-        key = tuple(sorted(set(ranges)))
+        key = tuple(_joined(sorted(set(ranges))))
         if key not in self._places:
             self._places[key] = RANGES + 8 * len(self._words)
             self._words += [len(key), *(word for each in key for word in each)]
@@ -123,6 +139,9 @@ class WovenLayout:
                 bits = max((4 * aspect.automaton.instances - 1).bit_length(), _LEAST_BITS)
                 self.indexes[aspect.number] = at, bits
                 at = _up(at + _BUCKET * (1 + (1 << bits)))
+        #: The offset of the table of threads that are members by themselves (thread_groups.py).
+        self.threads = at
+        at = _up(at + THREADS_SIZE)
         self.told = at
         self.size = at + _TOLD_SIZE
 
@@ -142,9 +161,11 @@ class WovenLayout:
 
 
 def private_part(
-    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock
+    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock, unwind: int = 0,
+    groups: int = 0,
 ) -> bytes:
-    """The private part: struct gilk_woven_private, then the sets of ranges; private_size() bytes."""
+    """The private part: struct gilk_woven_private, then the sets of ranges; private_size() bytes. ``unwind``: how many
+    bytes follow it for unwind tables. ``groups``: those that the process is a member of, a bit each."""
     limits = bytearray(ASPECTS * _LIMITS.size)
     for aspect in aspects:
         within = aspect.automaton.within
@@ -152,12 +173,15 @@ def private_part(
         limit = aspect.automaton.instances * aspect.is_sequence
         numbers = limit, layout.instances[aspect.number], ticks, layout.index(aspect.number)
         _LIMITS.pack_into(limits, aspect.number * _LIMITS.size, *numbers)
-    head = struct.pack("<Q", int((1 << 32) / clock.ticks_per_ns)).ljust(_HEAD, b"\0")
-    return (head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()
+    scale = int((1 << 32) / clock.ticks_per_ns)
+    words = scale, private_size(ranges), unwind, groups, layout.threads
+    head = struct.pack("<5Q", *words).ljust(_HEAD, b"\0")
+    return ((head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()).ljust(private_size(ranges), b"\0")
 
 
 def private_size(ranges: CodeRanges) -> int:
-    return RANGES + ranges.size
+    """How many bytes the private part has, without the unwind tables."""
+    return _up(RANGES + ranges.size)
 
 
 def _ended(
@@ -174,7 +198,8 @@ def _counted(part: Array, label: str, elements: int, is_sequence: bool) -> Aspec
     matches = tuple(int(n) for n in part["matches"][:elements])
     if not is_sequence:
         once, crowded = matches[0], int(part["crowded"])
-        return AspectCounts(label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0)
+        walked = int(part["unwalked"]), int(part["disagreed"])
+        return AspectCounts(label, matches, once, 0, once, 0, 0, 0, 0, crowded, 0, 0, *walked)
     counted = {name: int(part[name]) for name in _COUNTS}
     waiting = min(max(int(part["marked"]) - counted["gone"], 0), int(part["open"]))  # gone, their room not needed yet
     counted["gone"] += waiting
@@ -242,6 +267,10 @@ class WovenState:
 
     def is_on(self, number: int) -> bool:
         return bool(int(self._on[0]) >> number & 1)
+
+    def threads(self, every: Sequence[str]) -> ThreadTable:
+        """The table of threads that are members by themselves. ``every``: the groups of the file, in its order."""
+        return ThreadTable(self._view, self._layout.threads, every)
 
     def counts(self) -> tuple[AspectCounts, ...]:
         return tuple(map(self._counted, self._aspects))

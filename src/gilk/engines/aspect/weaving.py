@@ -16,9 +16,11 @@ from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.state import WovenLayout, WovenState
+from gilk.engines.aspect.thread_groups import ThreadGroups, ThreadTable
 from gilk.engines.aspect.woven_kernel import WovenKernel, check_same_machine, confined_file, of_kernel
 from gilk.engines.aspect.woven_process import WovenProcess
 from gilk.errors import GilkError, UsageError
+from gilk.lang.aspect.both_sides import summed
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.lower import automata
@@ -80,8 +82,8 @@ class Weaving:
             check_same_machine(target)
         return WovenKernel(target, self.file, self._aspects, self._layout)
 
-    def _planned(self, process: Process, groups: Sequence[str]) -> WovenProcess:
-        return WovenProcess(process, self.file, self._aspects, self._layout, groups)
+    def _planned(self, process: Process, groups: Sequence[str], of_threads: Sequence[str] = ()) -> WovenProcess:
+        return WovenProcess(process, self.file, self._aspects, self._layout, groups, of_threads)
 
     def _tried(self, process: Process, attempt: Callable[[], WovenProcess]) -> WovenProcess | None:
         """The result of ``attempt``; None if it is refused and the other processes may be enough."""
@@ -160,10 +162,10 @@ class Weaving:
             raise
         return one
 
-    def join(self, process: Process, groups: Sequence[str]) -> WovenProcess:
-        """Weave into one more process, which takes part from now on. Raises as weave() does; then the others go on as
-        before."""
-        one, first = self._planned(process, groups), not self._memory.there
+    def join(self, process: Process, groups: Sequence[str], of_threads: Sequence[str] = ()) -> WovenProcess:
+        """Weave into one more process, which takes part from now on. ``of_threads``: the groups that threads of it have
+        joined by themselves. Raises as weave() does; then the others go on as before."""
+        one, first = self._planned(process, groups, of_threads), not self._memory.there
         try:
             one.share(self._memory)
             if first:
@@ -178,6 +180,19 @@ class Weaving:
             raise
         self.processes = (*self.processes, one)
         return one
+
+    def put_thread(self, tid: int, groups: ThreadGroups) -> bool:
+        """Have a thread be a member of groups by itself; returns whether there was room for it."""
+        return self._memory.there and self._threads.put(tid, groups)
+
+    def drop_thread(self, tid: int) -> None:
+        """Forget that a thread, which has ended, was a member by itself."""
+        if self._memory.there:
+            self._threads.drop(tid)
+
+    @cached_property
+    def _threads(self) -> ThreadTable:
+        return self.state.threads([one.name for one in self.file.groups])
 
     def leave(self, one: WovenProcess) -> None:
         """Take the weaving out of one process; the others go on. Raises TargetError."""
@@ -353,7 +368,7 @@ class Weaving:
         """The counts of each aspect, in the order of the file, for all processes together; () if there never was a
         state."""
         self.refresh()
-        return self.state.counts() if self.there else ()
+        return summed(self.state.counts(), self.file.aspects) if self.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
         """The tables, in the order of the file, each summed over all processes; () if there never was a state."""

@@ -14,10 +14,12 @@ from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
-from gilk.errors import UsageError
+from gilk.engines.aspect.thread_groups import mask
+from gilk.engines.dtrace.unwinding import Unwinding
+from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
-from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, asks_threads, verifies, walked_for
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
@@ -31,34 +33,44 @@ _RING = 1 << 18  # how many bytes of reports a thread can have waiting
 
 
 class WovenProcess:
-    """One process with aspects. ``groups``: the groups that it is a member of."""
+    """One process with aspects. ``groups``: the groups that it is a member of. ``of_threads``: the groups that threads
+    of it have joined by themselves."""
 
     def __init__(
         self, process: Process, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout,
-        groups: Sequence[str],
+        groups: Sequence[str], of_threads: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Find the functions and accesses that get advice.
 
         Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`, `ambiguous-function`,
-        TargetError.
+        `tail-call`, TargetError `may-not-look`.
         """
-        self.process, self.groups = process, tuple(groups)
+        self.process, self.groups, self.of_threads = process, tuple(groups), tuple(of_threads)
         #: Of one that has joined by itself, how many seconds it had run by then.
         self.age: float | None = None
         self._file = file = with_types(file, process)
         self._aspects, self._layout = aspects, layout
         self._ranges = CodeRanges()
-        calls = Shadows(process, file, groups, self._ranges)
+        calls = Shadows(process, file, {*groups, *of_threads}, self._ranges)
         self.shadows = calls.found(self._aspects)
         accesses = AccessShadows(process, file, calls, member_parts(file))
         named = accesses.found(self._aspects)
         aliases = AliasShadows(process, file, calls, [one.instruction.address for one in named])
         self.accesses = (*named, *aliases.found(self._aspects))
-        self._left_out = [*accesses.left_out, *aliases.left_out]
+        self._left_out = [*accesses.left_out, *aliases.left_out, *calls.left_out]
+        self._unwinding: Unwinding | None = None
+        self._check_calls()
         self._bounds = 0
         self._alike: dict[tuple[CheckedFunction, tuple[MetElement, ...], bool], Advice] = {}
         self._session: AdvisedSession | None = None
         self._asked: list[AspectReport] = []
+
+    def _check_calls(self) -> None:
+        """Check that the process may make the system calls by which stacks are copied. Raises TargetError
+        `may-not-look`."""
+        if self._walks and self.process.may_be_killed():
+            why = f"{self.process.who} has a seccomp filter of its own, which may kill it for a copy of its stack"
+            raise TargetError("may-not-look", why, "aspects without `walk` and `verify` can be woven")
 
     def advice(self) -> list[tuple[Shadow, Advice]]:
         return [(shadow, self._advice(shadow)) for shadow in self.shadows]
@@ -102,23 +114,28 @@ class WovenProcess:
                 continue
             also = dict.fromkeys(one.wanted.function.name for one in points if one.kind is ReachedEntry)
             yield DryShadow(
-                self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also)
-            )
+                self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also),
+                walked=walked_for(met.elements), verified=verifies(met.elements), by_thread=asks_threads(met.elements),
+            )  # fmt: skip
         yield from self._dry_accesses()
 
     def _dry_accesses(self) -> Iterator[DryShadow]:
         """The accesses that would be woven, counted by function and elements, and those that are left out."""
         for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
             advice.compiled()
-        found: Counter[tuple[str, str, tuple[WovenElement, ...]]] = Counter()
+        found: Counter[tuple[str, str, tuple[WovenElement, ...], tuple[str, ...], bool, bool]] = Counter()
         for one in self.accesses:
             mets = (met for met in (one.read, one.write) if met is not None)
-            every = (each for met in mets for each in met.elements)
+            every = [each for met in mets for each in met.elements]
             matching = tuple(WovenElement(each.aspect.label, each.number + 1, str(each.moment)) for each in every)
-            found[one.where.loaded.name, one.where.access.function.name, matching] += 1
+            where, walks = one.where, (walked_for(every), verifies(every), asks_threads(every))
+            found[where.loaded.name, where.access.function.name, matching, *walks] += 1
         why = _why(lambda: check_process(self.process))
-        for (image, function, elements), number in found.items():
-            yield DryShadow(self.process.pid, image, function, elements, why, number)
+        for (image, function, elements, walked, verified, by_thread), number in found.items():
+            yield DryShadow(
+                self.process.pid, image, function, elements, why, number,
+                walked=walked, verified=verified, by_thread=by_thread,
+            )  # fmt: skip
         for left_out in self.left_out:
             yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
 
@@ -144,10 +161,22 @@ class WovenProcess:
         """
         size = private_size(self._ranges)
         points = _POINTS + len(self.accesses)
-        self._session = session = AdvisedSession(self.process, points, threads, _RING, size)
-        session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock)
+        self._unwinding = Unwinding(self.process) if self._walks else None
+        unwind = self._unwinding.room if self._unwinding is not None else 0
+        self._session = session = AdvisedSession(self.process, points, threads, _RING, size + unwind)
+        own = mask(self.groups, [one.name for one in self._file.groups])
+        session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock, unwind, own)
+        if self._unwinding is not None:
+            self._unwinding.place(session.private[size : size + unwind])
         self._bounds = session.share(memory) + BOUNDS
         self._reports = ReportReader(session.stored)
+
+    @property
+    def _walks(self) -> bool:
+        """Whether the C in this process walks stacks."""
+        elements = [one for shadow in self.shadows for one in shadow.met.elements]
+        mets = (met for one in self.accesses for met in (one.read, one.write) if met is not None)
+        return any(one.walks for one in (*elements, *(each for met in mets for each in met.elements)))
 
     def weave(self) -> None:
         """Put everything in, in one change; the common state says which aspects are on.
@@ -178,6 +207,8 @@ class WovenProcess:
         """The reports since the last call, in order of time."""
         if self._session is None:
             return []
+        if self._unwinding is not None and not final:
+            self._unwinding.follow()
         found = self._reports.reports(self._session.records_taken(final))
         self._asked += [one for one in found if one.change is not None]
         return [self._told(one) for one in found if one.change is None]

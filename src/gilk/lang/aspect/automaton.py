@@ -212,7 +212,8 @@ class Automaton:
     """An aspect as an automaton. ``within`` is the longest life of an instance in nanoseconds, None without limit.
     ``unique``: the names by which instances replace each other; None if equal instances live side by side. Advice may
     write the ``words``. ``instances``: how many may be open at once; ``bounded``: the aspect itself says so. ``file``:
-    the file of the aspect; calls and accesses in advice match no aspect of the same file.
+    the file of the aspect; calls and accesses in advice match no aspect of the same file. ``walk``: control flows are
+    looked for on the stack; ``verify``: each match compares the calls that are recorded with the stack.
     """
 
     name: str
@@ -225,6 +226,8 @@ class Automaton:
     bounded: bool = False
     words: tuple[Word, ...] = ()
     file: str = ""
+    walk: bool = False
+    verify: bool = False
 
     def active(self, position: int) -> tuple[int, ...]:
         """The elements that may continue an instance at ``position``, in the order in which they are tried, the last

@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TypeAlias
 
+from gilk.lang.aspect.cnames import calls
 from gilk.lang.syntax.source import Diagnostic, Source, Span
 from gilk.lang.types import Type
 from gilk.values import dataclass
@@ -251,6 +252,7 @@ class CheckedAspect:
 
     ``within`` is in nanoseconds, None without limit. ``instances`` and ``unique`` are None if the aspect does not have
     the option. ``kept``: the bound names that an instance keeps, in order of binding; its words come in addition.
+    ``twin``: it is the kernel's part of the aspect before it (both_sides.py).
     """
 
     name: str
@@ -268,6 +270,7 @@ class CheckedAspect:
     verify: bool
     walk: bool
     span: Span
+    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +301,13 @@ class CheckedFile:
     process_c: tuple[CheckedC, ...]
     kernel_c: tuple[CheckedC, ...]
     aspects: tuple[CheckedAspect, ...]
+
+    @property
+    def regroups(self) -> bool:
+        """Whether advice has processes and threads join groups and leave them."""
+        advice = (element.advice for one in self.aspects for element in (*one.elements, *one.until))
+        texts = [one.body.text for one in advice if one is not None]
+        return any(True for text in texts for word in ("join", "leave") for _ in calls(text, word))
 
 
 @dataclass(frozen=True, slots=True)

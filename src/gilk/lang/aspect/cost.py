@@ -36,6 +36,8 @@ _STEP = 0.31  # an instruction or two that wait for those before them: a load, a
 _ACTIVATION = 5.0  # to keep data from an entry to its return, and to compare at each return point
 _SIDE_STACK = 8.6  # to switch to advice in place that proceeds, and back
 _COUNTER = 1.0  # to look at the counter of one function of a control flow
+FRAME = 8.0  # to step from a frame of the stack to that of its caller
+COPY, COPIED = 1500.0, 8192  # to copy so many bytes of the stack, beyond the page of the stack pointer
 _HASH, _PROBE = 4 * _STEP, 6 * _STEP
 _WORD = 2 * _STEP  # to read or write eight bytes of a record
 
@@ -59,7 +61,7 @@ def hit_costs(automaton: Automaton) -> tuple[HitCost, ...]:
 
 
 def _cost(automaton: Automaton, number: int, element: Element) -> HitCost:
-    reach = JUMPS + max(_reach(element, one) for one in element.alternatives)
+    reach = JUMPS + max(_reach(element, one, automaton.walk) for one in element.alternatives)
     test = sum(_tests(one, element.places == ("K",)) for one in element.alternatives)
     if automaton.after(0) is None:
         return HitCost(reach, reach + test, reach + test + _advice(element), 0)
@@ -85,13 +87,14 @@ def _search(automaton: Automaton, number: int, element: Element) -> float:
     return _HASH + size / 8 * _WORD + _PROBE if names else _STEP
 
 
-def _reach(element: Element, alternative: Alternative) -> float:
-    """The time to reach the tests: the call of the advice's function, or of the matcher's."""
+def _reach(element: Element, alternative: Alternative, walk: bool) -> float:
+    """The time to reach the tests: the call of the advice's function, or of the matcher's. ``walk``: control flows are
+    looked for on the stack, here right around the event."""
     after = element.moment(alternative) is Moment.AFTER
     found = CALL
     match alternative.point:
         case ControlFlow(outer=outer):
-            found += _COUNTER * len(outer)
+            found += (FRAME if walk else _COUNTER) * len(outer)
         case AliasAccess():
             return found + 4 * _STEP  # two compares, or a bit of a map
     return found + (_ACTIVATION if after else 0)

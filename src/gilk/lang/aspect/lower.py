@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TypeGuard
 
 from gilk.lang.aspect.automaton import (
@@ -49,7 +50,8 @@ def automata(file: CheckedFile) -> tuple[Automaton, ...]:
     """The automata of a file's aspects, in the order of the text, which is the order of weaving. An aspect without a
     name is called by its number.
     """
-    return tuple(_Lowering(file).aspect(one, number) for number, one in enumerate(file.aspects, 1))
+    numbers = accumulate(int(not one.twin) for one in file.aspects)
+    return tuple(_Lowering(file).aspect(one, number) for one, number in zip(file.aspects, numbers, strict=True))
 
 
 class _Lowering:
@@ -73,6 +75,8 @@ class _Lowering:
                 for one in aspect.words
             ),
             self._source.name,
+            aspect.walk,
+            aspect.verify,
         )
 
     def _element(self, element: CheckedElement) -> Element:

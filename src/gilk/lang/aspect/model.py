@@ -151,6 +151,8 @@ class AspectModel:
 
     def _exit(self, event: AspectEvent) -> None:
         tid = None if event.word == "process" else event.tid
+        if tid is not None and tid != event.pid:
+            self._groups.forget(tid)
         for thread in self._threads.ended(event.pid, tid):
             self._abandon(thread.left(len(thread.calls)))
         for aspect in self._aspects:

@@ -88,28 +88,28 @@ class ModelThreads:
 
 class Groups:
     """The members of groups, which are processes or threads by number. A group without a list of members has all
-    processes.
+    processes. A thread that has joined a group by itself, or left it, is a member or not, whatever its process is.
     """
 
     def __init__(self, members: Mapping[str, tuple[int, ...]]) -> None:
         self._members = {group: set(numbers) for group, numbers in members.items()}
-        self._without: dict[str, set[int]] = {}
+        self._changed: dict[tuple[str, int], bool] = {}  # by group and number: whether it has joined, or left
 
     def join(self, group: str, number: int) -> None:
-        if group in self._members:
-            self._members[group].add(number)
-        self._without.get(group, set()).discard(number)
+        self._changed[group, number] = True
 
     def leave(self, group: str, number: int) -> None:
-        if group in self._members:
-            self._members[group].discard(number)
-        else:
-            self._without.setdefault(group, set()).add(number)
+        self._changed[group, number] = False
 
     def fork(self, pid: int, child: int) -> None:
-        for numbers in (*self._members.values(), *self._without.values()):
+        for numbers in self._members.values():
             if pid in numbers:
                 numbers.add(child)
+        self._changed |= {(group, child): joined for (group, one), joined in self._changed.items() if one == pid}
+
+    def forget(self, tid: int) -> None:
+        """Forget a thread that has ended: another may have its number later."""
+        self._changed = {key: joined for key, joined in self._changed.items() if key[1] != tid}
 
     def has(self, places: tuple[str, ...], event: AspectEvent) -> bool:
         """Whether an event takes place in one of the groups ``places``; if there are none, whether it takes place in a
@@ -120,7 +120,7 @@ class Groups:
         return not places or any(group != KERNEL and self._is_member(group, event) for group in places)
 
     def _is_member(self, group: str, event: AspectEvent) -> bool:
-        numbers = {event.pid, event.tid}
-        if group in self._members:
-            return bool(numbers & self._members[group])
-        return not numbers & self._without.get(group, set())
+        for number in (event.tid, event.pid):
+            if (group, number) in self._changed:
+                return self._changed[group, number]
+        return group not in self._members or bool({event.pid, event.tid} & self._members[group])

@@ -39,7 +39,9 @@ class AspectCounts:
 
     ``lost``: first matches without room for an instance. ``crowded``: matches without room for their advice.
     ``missed``: attempts to look at an instance that failed because other threads kept writing it. ``gone``: instances
-    that could not be continued any more because their thread or process had ended.
+    that could not be continued any more because their thread or process had ended. ``unwalked``: attempts to walk a
+    stack (`walk`, `verify`) that failed before its end. ``disagreed``: matches at which calls were recorded as under
+    way that the stack did not have (`verify`).
     """
 
     name: str
@@ -54,6 +56,8 @@ class AspectCounts:
     crowded: int
     missed: int
     gone: int
+    unwalked: int = 0
+    disagreed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ class DryShadow:
     at which they would match. ``refused``: the reason why that is impossible, "" if none is known. ``left_out``: an
     access or function that the aspect does without, and the reason; ``elements`` is then empty. ``points``: how many
     splices the function gets, together with the functions ``also``, to which it jumps at its end and in which its calls
-    may return.
+    may return. ``walked``: the functions that are looked for on the stack; ``verified``: calls that are recorded are
+    compared with the stack. ``by_thread``: each hit asks whether its thread is a member of a group.
     """
 
     pid: int
@@ -109,6 +114,9 @@ class DryShadow:
     left_out: str = ""
     points: int = 0
     also: tuple[str, ...] = ()
+    walked: tuple[str, ...] = ()
+    verified: bool = False
+    by_thread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@
 #define GILK_ACCESS_H
 
 #define GILK_ACCESS_BYTES 64
+#define GILK_ACCESS_FRAME 256 /* from struct gilk_access to where the program's stack pointer is */
+#define GILK_ACCESS_RBX 32 /* below struct gilk_access, while advice runs: the program's rbx */
 
 #ifndef __ASSEMBLER__
 #include "gilk_abi.h"
@@ -31,7 +33,8 @@ struct gilk_access {
 	gilk_u64 flags;	  /* the program's flags; the direction flag may be set */
 	gilk_u64 kept[2];
 	gilk_u64 size; /* bytes that a string instruction reads or writes */
-	gilk_u64 unused[2];
+	gilk_u64 rbp; /* the program's rbp, while advice runs */
+	gilk_u64 unused;
 };
 
 /* The constants of one site, in its patch. Each distance is relative to the end of its own word. */

@@ -9,13 +9,15 @@
  * r11, which is the program's again, and the flags are what they were. Where there is no advice to run the patch goes
  * on at the site's `failed`.
  */
+#include "../abi/gilk_access.h"
 #include "../abi/gilk_regs.h"
 #include "advising.h"
 
 	.section .text.thunks, "ax"
 
-	.set	FRAME, 256
+	.set	FRAME, GILK_ACCESS_FRAME
 	.set	FRAME_R11, 72
+	.set	FRAME_RBP, 112
 	.set	SITE_VECTORS, 8
 	.set	OWN, 24			/* pushed before the frame: the return address, rax, flags */
 	.set	SAVED, 72		/* bytes pushed besides once there is advice to run */
@@ -50,6 +52,7 @@ gilk_access_enter:
 	push	%rdx
 	push_arguments
 	mov	%rsp, %rbx
+	mov	%rbp, SAVED+OWN+FRAME_RBP(%rsp)
 	lea	SAVED+OWN+FRAME(%rsp), %rax
 	mov	%rax, %gs:LEFT
 	mov	%r11, %gs:RUNNING	/* C reads it there (include/gilk_variable.h) */

@@ -44,6 +44,8 @@ struct gilk_aspect_counts {
 	gilk_u64 crowded; /* matches whose advice had no room to run */
 	gilk_u64 missed;  /* instances that were skipped because they were busy for too long */
 	gilk_u64 gone;	  /* instances that ended because nobody could continue them */
+	gilk_u64 unwalked; /* stacks that could not be walked to their end */
+	gilk_u64 disagreed; /* matches at which calls were recorded that the stack did not have */
 };
 
 struct gilk_aspect_part {
@@ -61,7 +63,8 @@ struct gilk_woven { /* followed by a part for each aspect, by number */
 	gilk_u64 below, above; /* watched memory lies between ~below and above; patches check that */
 	gilk_u64 stays; /* set by the weaver: not 0 if advice stays when the weaver is killed */
 	gilk_u64 told, told_size; /* set by the weaver: its description of the weaving, for whoever finds it later */
-	gilk_u64 unused[2];
+	gilk_u64 threads; /* set by the weaver: how many threads the table of struct gilk_member has */
+	gilk_u64 unused;
 	struct gilk_aspect_part part[GILK_ASPECTS];
 };
 
@@ -74,7 +77,10 @@ struct gilk_limits {
 
 struct gilk_woven_private { /* followed by sets of ranges of code */
 	gilk_u64 scale; /* nanoseconds of a tick of the time stamp counter, times 2^32 */
-	gilk_u64 unused[7];
+	gilk_u64 tables, tables_size; /* unwind tables: how many bytes from here; 0 bytes if nobody walks stacks */
+	gilk_u64 groups; /* those that the process is a member of, a bit each */
+	gilk_u64 members; /* offset of the table of struct gilk_member in the common state */
+	gilk_u64 unused[3];
 	struct gilk_limits limits[GILK_ASPECTS];
 };
 
@@ -130,6 +136,42 @@ static inline int gilk_pid(void)
 static inline int gilk_tid(void)
 {
 	return (int)(gilk_block_load(16) >> 32);
+}
+#endif
+
+#ifndef __KERNEL__
+/*
+ * A thread that has joined groups by itself (lower half of `groups`), or left some (upper half). The weaver writes the
+ * table: a thread lies at the place that it hashes to, or behind it; 0 ends a search.
+ */
+struct gilk_member {
+	gilk_u64 tid;
+	gilk_u64 groups;
+};
+
+#define GILK_MEMBER_BITS 10
+#define GILK_MEMBER_TRIES 64
+
+/* The groups that this thread is a member of, a bit each. */
+static inline gilk_u64 gilk_groups(void)
+{
+	gilk_u64 own = gilk_private.groups, tid = (gilk_u32)gilk_tid(), at, n, found;
+	const struct gilk_member *all;
+
+	if (!__atomic_load_n(&gilk_shared.threads, __ATOMIC_RELAXED))
+		return own;
+	all = (const struct gilk_member *)((const char *)&gilk_shared + gilk_private.members);
+	at = tid * 0x9e3779b97f4a7c15UL >> (64 - GILK_MEMBER_BITS);
+	for (n = 0; n < GILK_MEMBER_TRIES; n++, at = (at + 1) & ((1 << GILK_MEMBER_BITS) - 1)) {
+		found = __atomic_load_n(&all[at].tid, __ATOMIC_ACQUIRE);
+		if (!found)
+			break;
+		if (found == tid) {
+			found = __atomic_load_n(&all[at].groups, __ATOMIC_RELAXED);
+			return (own & ~(found >> 32)) | (found & 0xffffffff);
+		}
+	}
+	return own;
 }
 #endif
 
@@ -363,7 +405,7 @@ static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gi
 #define tid() gilk_tid()
 #define now() gilk_now()
 #define add(table, ...) gilk_add_to_##table(__VA_ARGS__)
-#define aspect_on(name) ((void)__atomic_fetch_or(&gilk_shared.on, 1UL << GILK_ASPECT_##name, __ATOMIC_RELAXED))
-#define aspect_off(name) ((void)__atomic_fetch_and(&gilk_shared.on, ~(1UL << GILK_ASPECT_##name), __ATOMIC_RELAXED))
+#define aspect_on(name) ((void)__atomic_fetch_or(&gilk_shared.on, GILK_ASPECT_##name, __ATOMIC_RELAXED))
+#define aspect_off(name) ((void)__atomic_fetch_and(&gilk_shared.on, ~GILK_ASPECT_##name, __ATOMIC_RELAXED))
 
 #endif

@@ -27,6 +27,7 @@ struct gilk_activation_head { /* struct gilk_activation */
 	const struct gilk_about *about; /* the function: functions of one signature share the C */
 	gilk_u64 others[25];
 	const struct gilk_frame *frame;
+	gilk_u64 caller; /* the return address */
 };
 
 static inline struct gilk_activation_head *gilk_own_call(void)
@@ -45,16 +46,23 @@ static inline const struct gilk_activation_head *gilk_call_around(const struct g
 
 /*
  * Whether an address is in the set of ranges that begins `set` bytes behind gilk_private: a count, then starts and
- * ends.
+ * ends, in order of address; none meets another.
  */
 static inline int gilk_is_among(gilk_u64 set, gilk_u64 address)
 {
 	const gilk_u64 *word = (const gilk_u64 *)((const char *)&gilk_private + set);
-	gilk_u64 n;
+	gilk_u64 low = 0, high = word[0];
 
-	for (n = 0; n < word[0]; n++)
-		if (address >= word[1 + 2 * n] && address < word[2 + 2 * n])
+	while (low < high) {
+		gilk_u64 middle = (low + high) / 2;
+
+		if (address < word[1 + 2 * middle])
+			high = middle;
+		else if (address >= word[2 + 2 * middle])
+			low = middle + 1;
+		else
 			return 1;
+	}
 	return 0;
 }
 

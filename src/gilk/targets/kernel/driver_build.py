@@ -21,7 +21,7 @@ from gilk.toolchain.kernel_instrument import kbuild_directory, run_kbuild
 
 NAME: Final = "ilk"
 _BUILT_OF: Final = (".c", ".S", ".h")
-_FOLDERS: Final = ("abi", "host", "ilk", "ilk/d", "runtime/d")  # folders in native
+_FOLDERS: Final = ("abi", "host", "ilk", "ilk/d", "runtime/d", "runtime/shared")  # folders in native
 
 
 def running_release() -> str:

@@ -21,6 +21,7 @@ from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared
 from gilk.lang.aspect.code.unit import WOVEN, WovenText
+from gilk.lang.aspect.code.walking import walking
 from gilk.lang.aspect.code.words import commits
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
@@ -29,14 +30,14 @@ from gilk.values import dataclass
 #: Copies one member after the other, since compilers would use vector registers to copy the whole struct.
 _SAME = """\
 __attribute__((unused)) static void gilk_same(struct gilk_arguments *to, const struct gilk_arguments *from)
-{
+{{
 gilk_move(&to->argument_0, &from->argument_0, sizeof to->argument_0);
 gilk_move(&to->value, &from->value, sizeof to->value);
 gilk_move(&to->old, &from->old, sizeof to->old);
 to->address = from->address;
 to->size = from->size;
 to->offset = from->offset;
-}
+{more}}}
 """
 #: For memory found by its address, ``gilk_typed_t`` is the type of the value in advice in place.
 _PROCEED_READ = (
@@ -107,8 +108,8 @@ def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> W
     """The C for the accesses ``met``. ``tables``: the offset of each table in the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *unit.head(file, met.elements, tables), *_head(met), *unit.typed(aspects), *_access(met, aspects),
-        *regions(aspects), unit.OLDEST_FIRST, *_forward(met), *commits(aspects),
+        *unit.head(file, met.elements, tables), *_head(met), *walking(met.elements), *unit.typed(aspects),
+        *_access(met, aspects), *regions(aspects), unit.OLDEST_FIRST, *_forward(met), *commits(aspects),
         *(match_function(one, file.source) for one in met.elements), *moments(met),
         *advice_functions(met, file.source), runners(met), _original(met), nest(met), _entered(met),
     ]  # fmt: skip
@@ -132,11 +133,12 @@ def _access(met: MetAccess, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     """
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     yield f"typedef __typeof__({_value_of(met)}) gilk_value_t;"
+    walks = any(one.walks for one in met.elements)
     yield (
         "struct gilk_arguments { gilk_value_t argument_0, value, old; gilk_u64 address; unsigned long size; "
-        "long offset; };"
+        f"long offset; {'const struct gilk_access *access; ' if walks else ''}}};"
     )
-    yield _SAME
+    yield _SAME.format(more="to->access = from->access;\n" if walks else "")
     yield from unit.outer_arguments(met.elements)
     yield from unit.matched(met, aspects)
     yield (
@@ -211,6 +213,7 @@ def _entered(met: MetAccess) -> str:
     """
     store = "if (gilk_site->phase == GILK_ACCESS_WHOLE) gilk_access_store(gilk_access, gilk_site);\n"
     missed = store if met.write else ""
+    walked = "gilk_call.came.access = gilk_access;\n" if any(one.walks for one in met.elements) else ""
     return f"""\
 void {WOVEN}(void *gilk_frame, const void *gilk_where)
 {{
@@ -223,7 +226,7 @@ gilk_call.access = gilk_access;
 gilk_call.site = gilk_site;
 gilk_call.came.address = gilk_access->address;
 gilk_call.came.size = gilk_access_size(gilk_access, gilk_site);
-(void)gilk_own;
+{walked}(void)gilk_own;
 {_loaded(met)}if (!gilk_call.on || !({_reaches(met)})) {{
 {missed}return;
 }}

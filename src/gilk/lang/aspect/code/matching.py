@@ -12,6 +12,7 @@ from gilk.lang.aspect.checked import (
     CheckedDemand,
     CheckedStep,
     CheckedType,
+    outer_of,
 )
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import (
@@ -23,8 +24,10 @@ from gilk.lang.aspect.code.meeting import (
     uncertain,
     value_of,
 )
+from gilk.lang.aspect.code.members import is_member
 from gilk.lang.aspect.code.regions import length_of
 from gilk.lang.aspect.code.types import declared, is_array, is_pointer, is_text, kept_symbols, seen_symbols
+from gilk.lang.aspect.code.walking import found_on_stack, verified
 from gilk.lang.syntax.source import Source, Span
 
 
@@ -45,7 +48,7 @@ static int gilk_match_{met.place}(const struct gilk_arguments *gilk_came, const 
 	struct gilk_bound_{met.name} *gilk_bound, gilk_u64 gilk_position)
 {{
 (void)gilk_came, (void)gilk_result, (void)gilk_kept, (void)gilk_words, (void)gilk_bound, (void)gilk_position;
-{kept}{ways}return 0;
+{is_member(met)}{kept}{ways}return 0;
 }}
 """
 
@@ -55,8 +58,8 @@ def _way(met: MetElement, one: MetAlternative, source: Source) -> str:
     steps = "".join(f"{line}\n" for step in one.checked.steps for line in _step(met, one, step, names, source))
     has = "gilk_kept->gilk_has" if met.number else "0"  # an alternative that has failed leaves no marks behind
     begin = f"gilk_bound->gilk_has = {has};\n" if uncertain(met.aspect) else ""
-    asks = f"{_caller(one)}{_around(one)}{_reaching(one, names)}"
-    end = "if (!gilk_readable()) break;\nreturn 1;\n} while (0);\n"
+    asks = f"{_caller(one)}{_around(one)}{found_on_stack(met, one)}{_reaching(one, names)}"
+    end = f"if (!gilk_readable()) break;\n{verified(met, one)}return 1;\n}} while (0);\n"
     return f"do {{\n(void)gilk_readable();\n{begin}{asks}{steps}{end}"
 
 
@@ -134,7 +137,7 @@ def _value(one: MetAlternative, step: CheckedBinding, names: Symbols) -> str:
         return "*gilk_result"
     if step.source is not BindingSource.ARGUMENT:
         return _of_alias(one.alias, step) if one.alias is not None else f"gilk_came->{step.source}"
-    if step.function == len(one.outer):
+    if step.function == len(outer_of(one.checked.point)):
         return f"gilk_came->argument_{step.number}"
     struct = f"struct gilk_arguments_{one.outer[step.function][0].number}"
     return f"((const {struct} *)gilk_outer_{step.function}->arguments)->argument_{step.number}"

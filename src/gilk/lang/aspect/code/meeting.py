@@ -21,6 +21,7 @@ from gilk.lang.aspect.checked import (
     CheckedFunction,
     CheckedType,
     last_of,
+    outer_of,
 )
 from gilk.values import dataclass
 
@@ -71,12 +72,15 @@ class OuterFunction:
 class MetAlternative:
     """One of the ways in which an element matches the function. ``outer``: for each outer call of a control flow,
     outermost first, the functions that it may be. ``callers``: offsets in the state of sets of code ranges; one of them
-    must contain the return address. () allows every caller.
+    must contain the return address. () allows every caller. ``walked``: for each outer call of a control flow that is
+    looked for on the stack, innermost first, the offset of the ranges of the code of all functions that it may be;
+    ``outer`` is () then.
     """
 
     checked: CheckedAlternative
     outer: tuple[tuple[OuterFunction, ...], ...] = ()
     callers: tuple[int, ...] = ()
+    walked: tuple[int, ...] = ()
 
     @property
     def strict(self) -> bool:
@@ -96,13 +100,14 @@ class MetAlternative:
 @dataclass(frozen=True, slots=True)
 class MetElement:
     """An element that matches calls of the function at ``moment``, by those of its alternatives that are listed, in
-    order.
+    order. ``members``: a bit for each group of which a thread has to be a member; 0 if all threads are.
     """
 
     aspect: NumberedAspect
     number: int
     moment: Moment
     alternatives: tuple[MetAlternative, ...]
+    members: int = 0
 
     @property
     def checked(self) -> CheckedElement:
@@ -126,6 +131,11 @@ class MetElement:
     def name(self) -> str:
         """The part of names in C that identifies the element."""
         return f"{self.aspect.number}_{self.number}"
+
+    @property
+    def walks(self) -> bool:
+        """Whether matching walks the stack."""
+        return self.aspect.checked.verify or any(one.walked for one in self.alternatives)
 
     @property
     def place(self) -> str:
@@ -192,6 +202,22 @@ class MetFunction:
             one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
             for one in self.elements
         )
+
+
+def walked_for(elements: Sequence[MetElement]) -> tuple[str, ...]:
+    """The names, as written, of the functions that the elements look for on the stack, in order of the text."""
+    ways = (way for one in elements for way in one.alternatives if way.walked)
+    return tuple(dict.fromkeys(outer.name for way in ways for outer in outer_of(way.checked.point)))
+
+
+def verifies(elements: Sequence[MetElement]) -> bool:
+    """Whether a match of one of the elements compares the calls that are recorded with the stack."""
+    return any(one.aspect.checked.verify for one in elements)
+
+
+def asks_threads(elements: Sequence[MetElement]) -> bool:
+    """Whether a hit asks if its thread is a member of a group."""
+    return any(one.members for one in elements)
 
 
 def value_of(alias: CheckedAlias) -> CheckedType:

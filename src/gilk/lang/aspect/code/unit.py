@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.both_sides import switches
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
 from gilk.lang.aspect.code.meeting import Met, MetElement, MetFunction, NumberedAspect
+from gilk.lang.aspect.code.members import placed
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared, externals, is_array, parameter, structs
+from gilk.lang.aspect.code.walking import walking
 from gilk.lang.aspect.code.words import commits
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature
@@ -60,8 +63,9 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """The C for the function ``met``. ``tables``: the offset of each table in the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *head(file, met.elements, tables), *_place(), *typed(aspects), *_call(met, aspects), *regions(aspects),
-        OLDEST_FIRST, *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
+        *head(file, met.elements, tables), *_place(), *walking(met.elements), *typed(aspects),
+        *_call(met, aspects), *regions(aspects), OLDEST_FIRST, *_forward(met), *commits(aspects),
+        *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
@@ -81,7 +85,7 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
         yield "#define GILK_NO_DOUBLES"
     yield "#include <gilk_aspect.h>"
     yield "#undef proceed\n#undef pass"
-    yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
+    yield from switches(file)
     yield from (table_function(one, tables[one.name]) for one in file.tables)
     yield from (f"#define GILK_GROUP_{one.name} {n}" for n, one in enumerate(file.groups))
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
@@ -192,9 +196,10 @@ def _forward(met: MetFunction) -> Iterator[str]:
 
 
 def on(elements: Sequence[MetElement]) -> str:
-    """An expression with a bit for each aspect that is switched on."""
+    """An expression with a bit for each aspect that is switched on, and may match in this thread."""
     mask = sum(1 << number for number in {one.aspect.number for one in elements})
-    return f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
+    members = placed(elements)
+    return f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL{' & ' if members else ''}{members}"
 
 
 def _on(met: MetFunction) -> str:

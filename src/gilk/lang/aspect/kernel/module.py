@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.both_sides import switches
 from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.code.advising import advice_functions, runners, standing, whose
 from gilk.lang.aspect.code.matching import match_function
@@ -89,7 +90,7 @@ def unit_text(file: CheckedFile, unit: KernelUnit, tables: dict[str, int]) -> st
 
 
 def _head(file: CheckedFile, unit: KernelUnit, tables: dict[str, int]) -> Iterator[str]:
-    yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
+    yield from switches(file)
     yield from (table_function(one, tables[one.name]) for one in file.tables)
     yield "#define report(...) gilk_tell(GILK_WHOSE, __VA_ARGS__)"
     yield "struct gilk_join_point { const char *function, *image; };"

@@ -57,6 +57,7 @@ class _Binder:
     def __init__(self, named: NamedAspect, findings: Findings) -> None:
         self._named, self._findings = named, findings
         self._options = named.item.options
+        self._flags = {one.name for one in self._options if isinstance(one, ast.FlagOption)}
         self._words = tuple(self._checked_words())
         self._known: dict[str, CheckedType] = {one.name: one.type for one in self._words}
         everything = (*named.elements, *named.until)
@@ -71,7 +72,7 @@ class _Binder:
             first = first if number else dict(self._known)
         self._forget(first)
         until = tuple(self._element(one, True) for one in self._named.until)
-        flags = {one.name for one in self._options if isinstance(one, ast.FlagOption)}
+        flags = self._flags
         sequence = body if isinstance(body, ast.SequenceItem) else None
         counts = [one.count for one in self._options if isinstance(one, ast.InstancesOption)]
         return CheckedAspect(
@@ -125,7 +126,7 @@ class _Binder:
                 text = f"{one.text} is a word of the instance, which a match cannot bind"
                 self._findings.say(AspectTag.A_TYPE, one.span, text, "give one of the two another name")
         known = {name: type_ for name, type_ in self._known.items() if not (first and name in words)}
-        return AspectScope(self._findings, known, why, kernel)
+        return AspectScope(self._findings, known, why, kernel, "walk" in self._flags)
 
     def _element(self, element: PlacedElement, last: bool, first: bool = False) -> CheckedElement:
         kernel = KERNEL_GROUP in element.places

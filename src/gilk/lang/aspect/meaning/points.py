@@ -70,6 +70,10 @@ def parameters(term: PrimitiveTerm, scope: AspectScope) -> tuple[CheckedBinding,
             name = parameter.name
             if name is None or name.text == "_":
                 continue
+            if scope.walk and call is not last_call(term):
+                why = f"the stack does not have the arguments of {call.function.name}"
+                scope.findings.say(AspectTag.A_UNBOUND, name.span, why, "leave the name out, or `walk`")
+                continue
             if name.text in seen:
                 scope.findings.say(AspectTag.A_SIGNATURE, name.span, f"there is a parameter {name.text} already")
                 continue

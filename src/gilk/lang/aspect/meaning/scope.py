@@ -19,12 +19,14 @@ from gilk.values import dataclass
 class AspectScope:
     """The names at one place. ``known``: the names that earlier elements have bound, and words. ``bound``: the names
     that this match has bound so far. ``elsewhere``: names of the aspect that have no value here, each with the reason.
+    ``walk``: control flows are looked for on the stack, which does not have arguments.
     """
 
     findings: Findings
     known: Mapping[str, CheckedType]
     elsewhere: Mapping[str, str]
     kernel: bool = False
+    walk: bool = False
     bound: dict[str, CheckedType] = field(default_factory=dict)
 
     def bind(self, name: str, type_: CheckedType, span: Span) -> bool:

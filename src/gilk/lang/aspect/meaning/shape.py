@@ -12,7 +12,16 @@ def run(file: NamedFile, findings: Findings) -> NamedFile:
     for aspect in file.aspects:
         _first(aspect, findings)
         _stars(aspect.item.body, findings)
+        _walk(aspect, findings)
     return file
+
+
+def _walk(aspect: NamedAspect, findings: Findings) -> None:
+    walks = [one for one in aspect.item.options if isinstance(one, ast.FlagOption) and one.name == "walk"]
+    matches = (match for each in (*aspect.elements, *aspect.until) for match in each.matches)
+    if walks and not any(isinstance(one.term, ast.FlowPattern) for one in matches):
+        why = "`walk` looks for control flows on the stack, and the aspect has none"
+        findings.say(AspectTag.A_SYNTAX, walks[0].span, why, "leave it out")
 
 
 def _first(aspect: NamedAspect, findings: Findings) -> None:

@@ -59,7 +59,6 @@
 #include "speculation.h"
 #include "scratch.h"
 #include "peek.h"
-#include "unwind.h"
 #include "stack.h"
 #include "table.h"
 #include "aggregate.h"
