@@ -11,6 +11,8 @@ and when the machine does. However it ends, the machine ends with it.
 from __future__ import annotations
 
 import os
+import select
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,6 +28,7 @@ from gilk.web.worker import LookAnswers, answered, told
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent
+_LOOKS: Final = 500  # the ms between two looks whether the server is still there, while the machine starts
 _KEPT: Final = 16 << 10  # the number of the last bytes of a command's output that are shown
 _CONSOLE: Final = 8 << 10  # the number of the last characters of the console that are shown
 
@@ -165,15 +168,26 @@ def main() -> None:
 
 def _carry_out(channel: ServerChannel, first: Message) -> None:
     """Start the machine, and serve until its end or that of the server. Raises ServerEnded."""
-    up = False
+    up = threading.Event()
+    threading.Thread(target=_end_with_server, args=(channel, up), daemon=True).start()
     try:
         with kernels.kernel(first["given"]["machine"]) as kernel:
             host = LabHost(channel, kernel)
             channel.send({"id": first["id"], "ok": host.state()})
-            up = True
+            up.set()
             host.serve()
     except GilkError as error:
-        channel.send({"state": {"gone": told(error)}} if up else {"id": first["id"], "error": told(error)})
+        channel.send({"state": {"gone": told(error)}} if up.is_set() else {"id": first["id"], "error": told(error)})
+
+
+def _end_with_server(channel: ServerChannel, up: threading.Event) -> None:
+    """End this process if the server ends while the machine starts, when nothing is read from it. The machine is killed
+    then (lab/vm.py)."""
+    ends = select.poll()
+    ends.register(channel.fileno(), 0)  # POLLHUP alone: the other end is closed
+    while not up.is_set():
+        if ends.poll(_LOOKS):
+            os._exit(1)
 
 
 if __name__ == "__main__":
