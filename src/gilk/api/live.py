@@ -15,7 +15,7 @@ from gilk.session.request import Builtin, Request
 from gilk.trace.latencies import Latencies
 
 if TYPE_CHECKING:
-    from gilk.api.kernels import Kernel
+    from gilk.api.watched_kernel import WatchedKernel
     from gilk.targets.kernel.channel import Sink
 
 __all__ = ["Latencies", "LiveRun", "prepare_kernel_live", "prepare_live"]
@@ -31,9 +31,9 @@ def prepare_live(requests: Sequence[Request | Chosen | ClauseRequest], pids: Seq
 
 
 def prepare_kernel_live(
-    requests: Sequence[Request | Chosen | ClauseRequest], kernel: Kernel, command: Sequence[str], take: Sink
+    requests: Sequence[Request | Chosen | ClauseRequest], kernel: WatchedKernel, command: Sequence[str], take: Sink
 ) -> LiveRun:
-    """The same in a kernel, which may run a command meanwhile (Kernel.live). Raises GilkError."""
+    """The same in a kernel, which may run a command meanwhile (WatchedKernel.live). Raises GilkError."""
     plain = _watchable(requests)
     if not all(request.of_kernel for request in plain):
         raise UsageError("remote-kernel-only", "in a kernel, points are kernel:FUNCTION:WHERE")

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from gilk.api import kernels
 from gilk.api.live import LiveRun, prepare_kernel_live
 from gilk.api.runs import Progress, parse_request, report
+from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
 from gilk.web.frames import Message, ServerChannel, ServerEnded
 from gilk.web.host import state_of
@@ -50,7 +50,7 @@ class LabOutput:
 class LabHost:
     """``over``: whether this process is to end."""
 
-    def __init__(self, channel: ServerChannel, kernel: kernels.Kernel) -> None:
+    def __init__(self, channel: ServerChannel, kernel: WatchedKernel) -> None:
         self._channel, self._kernel = channel, kernel
         self._looks = LookAnswers(kernel.subject)
         self._running: LiveRun | None = None
@@ -67,7 +67,7 @@ class LabHost:
     def state(self) -> Json:
         image = self._kernel.subject.kernel.image
         console = self._kernel.console[-_CONSOLE:]
-        return {"release": self._kernel.target.release, "functions": len(image.spans), "console": console}
+        return {"release": self._kernel.release, "functions": len(image.spans), "console": console}
 
     def _end(self) -> Json:
         """End the session, if there is one."""
@@ -171,7 +171,7 @@ def _carry_out(channel: ServerChannel, first: Message) -> None:
     up = threading.Event()
     threading.Thread(target=_end_with_server, args=(channel, up), daemon=True).start()
     try:
-        with kernels.kernel(first["given"]["machine"]) as kernel:
+        with watched_kernel(first["given"]["machine"]) as kernel:
             host = LabHost(channel, kernel)
             channel.send({"id": first["id"], "ok": host.state()})
             up.set()

@@ -24,7 +24,7 @@ from gilk.web.limited import limited
 from gilk.web.search import SymbolRow
 
 if TYPE_CHECKING:
-    from gilk.api.kernels import KernelSubject
+    from gilk.api.watched_kernel import KernelSubject
 
 Json = dict[str, Any]
 _SEARCH_WITHIN: Final = 5.0  # in seconds; an expression of the user's may take for ever
