@@ -24,13 +24,11 @@ from gilk.errors import GilkError, StoreError, UsageError
 from gilk.render.comparison import differences
 from gilk.render.comparison import to_json as comparison_json
 from gilk.render.comparison import to_text as comparison_text
-from gilk.render.findings import findings
+from gilk.render.findings import findings, of_parts
 from gilk.render.findings import to_json as findings_json
 from gilk.render.findings import to_text as findings_text
 from gilk.render.query import answer
 from gilk.render.query import tables as query_tables
-from gilk.render.trace import load
-from gilk.render.trace_names import with_readable_names
 from gilk.render.tree_parts import TreeParts
 from gilk.web.frames import ServerChannel
 from gilk.web.worker import serve, told
@@ -187,11 +185,14 @@ def _trees(parts: TimelineParts) -> TreeParts:
 
 def anomalies(path: str, least: int, limit: int) -> Json:
     """The findings of `gilk anomalies`: their values, and the text that it prints."""
-    trace = with_readable_names(load(_regular(path)))
-    found = findings(trace, least)
     words = ["gilk", "anomalies", path, "--min-time", f"{least}ns", "--limit", str(limit)]
-    told = {"text": findings_text(trace, found, limit), "command": shlex.join(words)}
-    return {**findings_json(trace, found, limit), "least": least, **told}
+    return {**_asked(path, lambda parts: _findings(parts, least, limit)), "least": least, "command": shlex.join(words)}
+
+
+def _findings(parts: TimelineParts, least: int, limit: int) -> Json:
+    calls = of_parts(parts)
+    found = findings(calls, least)
+    return {**findings_json(calls, found, limit), "text": findings_text(calls, found, limit)}
 
 
 def asked(path: str, sql: str, rows: int) -> Json:
