@@ -223,12 +223,13 @@ def test_anomalies_are_those_of_the_command(page: Page, window: Served, folder: 
 
 def test_questions(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, at(folder, "small.parquet", "sql"))
-    expect(page.locator("#main")).to_contain_text("calls (")
+    expect(page.locator("#main")).to_contain_text("calls: function")
     question = page.get_by_label("A question in SQL")
     question.fill("select function, count(*) as n from calls group by all order by n desc, function")
     page.keyboard.press("Control+Enter")
     answer = page.get_by_role("table", name="Answer").locator("tbody tr")
     expect(answer).to_have_count(5)
+    expect(page.locator("#main")).to_contain_text("calls (92 rows): function")
     words = ("query", "--json", str(folder / "small.parquet"), question.input_value())
     whole = json.loads(run_gilk(*words).stdout)
     found = asking.get(f"{page.url.partition(str(window.port))[2].replace('/sql?', '/sql.json?')}")

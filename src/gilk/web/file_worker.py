@@ -27,7 +27,7 @@ from gilk.render.comparison import to_text as comparison_text
 from gilk.render.findings import findings, of_parts
 from gilk.render.findings import to_json as findings_json
 from gilk.render.findings import to_text as findings_text
-from gilk.render.query import answer
+from gilk.render.query import answer, described, prepare
 from gilk.render.query import tables as query_tables
 from gilk.render.tree_parts import TreeParts
 from gilk.web.frames import ServerChannel
@@ -111,6 +111,8 @@ def changed(path: str, text: str, change: Json) -> Json:
 
 
 Progress = Callable[[int, int], None]
+Stamp = tuple[int, int, int, int]
+Tables = Mapping[str, Any]  # pyarrow's, by name
 
 
 def _silent(_done: int, _of: int) -> None:
@@ -118,7 +120,8 @@ def _silent(_done: int, _of: int) -> None:
 
 
 _opened_trees: dict[int, tuple[TimelineParts, TreeParts]] = {}
-_opened: dict[tuple[str, tuple[int, ...]], TimelineParts] = {}
+_opened: dict[tuple[str, Stamp], TimelineParts] = {}
+_read: dict[tuple[str, Stamp], Tables] = {}
 
 
 def _asked(path: str, ask: Callable[[TimelineParts], Json], progress: Progress = _silent) -> Json:
@@ -130,14 +133,19 @@ def _asked(path: str, ask: Callable[[TimelineParts], Json], progress: Progress =
         return ask(timeline_parts_again(path))
 
 
-def _trace(path: str, progress: Progress) -> TimelineParts:
+def _stamp(path: str) -> Stamp:
+    """The identity of the file as it is now. Raises StoreError if it is not a regular file."""
     try:
         about = os.stat(path)
     except OSError as error:
         raise StoreError("no-such-file", f"{path}: {error.strerror}") from None
     if not stat.S_ISREG(about.st_mode):
         raise StoreError("bad-trace", f"{path} is not a regular file")
-    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _trace(path: str, progress: Progress) -> TimelineParts:
+    stamp = _stamp(path)
     if (path, stamp) not in _opened:
         while len(_opened) >= _MOST_OPEN:
             del _opened[next(iter(_opened))]
@@ -195,18 +203,33 @@ def _findings(parts: TimelineParts, least: int, limit: int) -> Json:
     return {**findings_json(calls, found, limit), "text": findings_text(calls, found, limit)}
 
 
+def prepared(path: str, sql: str) -> Json:
+    """Read the file, and make the tables that a question needs, so that its own time is not spent on that."""
+    prepare(_tables(path), sql)
+    return {}
+
+
 def asked(path: str, sql: str, rows: int) -> Json:
     """The answer to a question in SQL, at most ``rows`` rows of it; without a question, the tables and their
     columns.
     """
-    tables = query_tables(_regular(path))
-    named = [{"name": name, "columns": table.column_names, "rows": table.num_rows} for name, table in tables.items()]
-    words = {"command": shlex.join(["gilk", "query", path, sql or f"select * from {named[0]['name']} limit 10"])}
+    tables = _tables(path)
+    words = {"command": shlex.join(["gilk", "query", path, sql or f"select * from {next(iter(tables))} limit 10"])}
     if not sql:
-        return {"tables": named, "columns": [], "rows": [], "more": False, **words}
+        return {"tables": described(tables), "columns": [], "rows": [], "more": False, **words}
     found = answer(tables, sql, rows + 1)
     cells = [[_short(each) for each in row] for row in found["rows"][:rows]]
-    return {"tables": named, "columns": found["columns"], "rows": cells, "more": len(found["rows"]) > rows, **words}
+    more = len(found["rows"]) > rows
+    return {"tables": described(tables), "columns": found["columns"], "rows": cells, "more": more, **words}
+
+
+def _tables(path: str) -> Tables:
+    """The tables of a file as it is now, kept until another file is asked about."""
+    key = path, _stamp(path)
+    if key not in _read:
+        _read.clear()
+        _read[key] = query_tables(Path(path))
+    return _read[key]
 
 
 def _short(value: Any) -> Any:
@@ -235,7 +258,7 @@ def compared(a: str, b: str, factor: float, limit: int) -> Json:
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "ready": ready, "experiment": experiment, "started": started, "changed": changed, "timeline": timeline,
     "tile": tile, "call": call, "view": view, "find": find, "compared": compared, "tree": tree, "flame": flame,
-    "anomalies": anomalies, "asked": asked,
+    "anomalies": anomalies, "prepared": prepared, "asked": asked,
 }  # fmt: skip
 
 

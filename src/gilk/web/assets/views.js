@@ -298,7 +298,7 @@ export async function sql(place, id) {
       found.rows.length ? wide("Answer", found.columns.map((name, at) => [name, typeof found.rows[0][at] === "number" ? "number" : "", (row) => (row[at] === null ? "" : String(row[at]))]),
         found.rows) : null) : null,
     h("section", null, h("h2", null, "Tables"), found.tables.map((one) =>
-      h("p", null, h("b", null, one.name), ` (${plural(one.rows, "row")}): ${one.columns.join(", ")}`))),
+      h("p", null, h("b", null, one.name), `${one.rows === null ? "" : ` (${plural(one.rows, "row")})`}: ${one.columns.join(", ")}`))),
     h("p", { class: "hint" }, "Times are in ns. DuckDB answers; it reads this file alone, changes nothing, and is given a minute. Ctrl-Enter asks."),
     command(found.command));
 }
