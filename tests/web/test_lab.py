@@ -8,15 +8,19 @@ One machine serves most tests, in their order.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import wait_for
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
@@ -44,8 +48,13 @@ with open("/proc/kcore", "rb") as core:
 
 
 @pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("web"), "--on", "lab") as found:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiments")
+
+
+@pytest.fixture(scope="module")
+def window(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("web"), "--on", "lab", "--experiments", folder) as found:
         yield found
 
 
@@ -193,6 +202,47 @@ def test_a_session_by_keyboard_alone(page: Page, window: Served, up: Asking) -> 
     expect(page.get_by_text("Its command has ended.")).to_be_visible(timeout=1000 * PATIENCE)
     expect(page.get_by_text("50 calls")).to_be_visible()
     expect(page.get_by_label("Output of the workload")).to_contain_text("EOFError")  # it has no input
+
+
+def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up: Asking, folder: Path) -> None:
+    """An experiment from the list of chosen instruments to the time line of its samples; each repetition has a machine
+    of its own, as on the command line."""
+    opened(page, window, f"{FUNCTIONS}&q=__x64_sys_getsid")
+    page.get_by_role("button", name="Count calls of __x64_sys_getsid").click()
+    page.get_by_role("button", name="Time calls of __x64_sys_getsid").click()
+    page.get_by_label("Function", exact=True).fill("pipe_write")
+    page.get_by_role("button", name="Count calls of pipe_write").click()
+    workload = 'python3 -ISc "import os; [os.getsid(0) for _ in range(700)]"; echo "it\'s" | cat'
+    page.get_by_label("Command that runs in the lab").fill(workload)
+    page.get_by_role("button", name="As an experiment").click()
+    expect(page.get_by_role("slider")).to_have_count(6)
+    page.get_by_label("Samples to").fill("lab.parquet")
+    page.get_by_label("Samples to").blur()
+    start = page.get_by_role("spinbutton", name="Start of kernel:pipe_write:entry=count in seconds")
+    start.fill("0.2")
+    start.blur()
+    expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile("lab.parquet(.|\n)*start = 0.2\n"))
+    suits(page, "an experiment in the lab")
+    narrow(page, "an experiment in the lab")
+    page.get_by_role("button", name="Begin").click()
+    out = page.get_by_text("the code was compared: it is what it was")
+    expect(out).to_be_visible(timeout=1000 * PATIENCE)
+    (file,) = folder.glob("*.toml")
+    planned = tomllib.loads(file.read_text())
+    assert (planned["machine"], planned["targets"]) == ("lab", ["kernel"])
+    assert planned["workload"] == {"command": workload}
+    made = ended(up, int(page.url.rpartition("/")[2]))
+    assert made["printed"] == "it's\n" and made["command"].endswith(f"gilk experiment run {file.name}")
+    (found,) = made["report"]["runs"]
+    assert found["counts"]["kernel:__x64_sys_getsid:entry"] == 700
+    first, _, last = (one["in"][0] - found["began"] for one in found["instruments"])
+    assert first < 0 and last >= 200_000_000, "the one that was staggered went in while the command ran"
+    page.get_by_role("link", name="lab.parquet").click()
+    expect(page.get_by_role("table", name="Functions in view")).to_contain_text("__x64_sys_getsid")
+    sql = "select count(*) from calls where function = '__x64_sys_getsid'"
+    answer = up.get(f"/file/{identity_of_file(folder / 'lab.parquet')}/sql.json?{urlencode({'q': sql})}")
+    assert answer["rows"] == [[700]]
+    assert lab_of(up)["state"] == "up", "it has had a machine of its own"
 
 
 def test_the_analysis_says_which_points_can_be_had(page: Page, window: Served, up: Asking) -> None:

@@ -82,9 +82,16 @@ def _values(found: experiments.Experiment) -> Json:
     }
 
 
-def started(path: str, pid: int, requests: list[str]) -> Json:
-    """The text of a new experiment: these instruments in a process, during all of it."""
+def started(path: str, pid: int, workload: str, requests: list[str]) -> Json:
+    """The text of a new experiment: these instruments during all of it, in a process, or for pid 0 in the lab's kernel,
+    while ``workload`` runs there; '' is no command.
+    """
     text = f'# Instruments come and go while the process runs.\ntargets = ["pid:{pid}"]\nduration = "10s"\n'
+    if not pid:
+        text = '# Instruments come and go while the command runs in the lab.\nmachine = "lab"\ntargets = ["kernel"]\n'
+        text += '\n[workload]\ncommand = "true"\n' if workload else 'duration = "10s"\n'
+    if workload:
+        text = experiments.edit.with_value(text, Path(path), "workload", "command", workload)
     for request in requests:
         values = experiments.edit.values_of(request)
         text = experiments.edit.with_instrument(text, Path(path), values)

@@ -61,7 +61,7 @@ function draw(target) {
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
       h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
-      lab ? null : h("button", { disabled: !running, onclick: () => stagger(target, requests, result) }, "As an experiment"),
+      h("button", { disabled: !running, onclick: () => stagger(target, requests, result) }, "As an experiment"),
       h("button", { onclick: () => keep(target, []) }, "Clear")),
     running ? null : h("p", null, "The window puts instruments into processes. The command below does it elsewhere."),
     result, command(line)));
@@ -128,6 +128,7 @@ async function stagger(target, requests, place) {
     let [path, number] = ["", 1];
     do path = `${folders[0]}/experiment-${number++}.toml`; while (taken.has(path));
     const words = new URLSearchParams([["for", target], ...requests.map((each) => ["i", each])]);
+    if (target === "lab" && workload()) words.set("workload", workload());
     goTo(`/experiment/${fileId(path)}?${words}`);
   } catch (error) {
     show(place, h("p", { role: "alert" }, `${error.message} (${error.slug})`));
