@@ -256,13 +256,26 @@ def test_the_analysis_says_which_points_can_be_had(page: Page, window: Served, u
     assert (row["blocks"], row["refused"]) == (len(blocks), len(refused))
 
 
+def test_a_module_that_a_command_loads_is_there_afterwards(up: Asking) -> None:
+    """Its function counts the three reads of a file in /sys that it answers."""
+    assert run(up, [GETSID], "modprobe dummy numdummies=1 && cat /sys/module/dummy/initstate")["printed"] == "live\n"
+    assert "dummy" in {each["name"] for each in up.get("/target/lab.json")["images"]}
+    row = up.get("/target/lab/symbols.json?image=dummy&q=dummy_get_stats64")["rows"][0]
+    assert up.get(f"/target/lab/function.json?image=dummy&at={row['at']}")["point"] == row["point"]
+    reads = "for n in 1 2 3; do cat /sys/class/net/dummy0/statistics/rx_bytes; done"
+    found = run(up, [f"{row['point']}:entry=count"], reads)
+    assert (found["printed"], found["counts"]) == ("0\n" * 3, {"kernel:dummy_get_stats64:entry": 3})
+    assert found["report"]["restored"] is True
+
+
 def test_one_session_at_a_time(up: Asking) -> None:
     begun = up.post("/session/lab", requests=[GETSID], workload="")
     assert up.post("/session/lab", requests=[GETSID], workload="")["error"]["slug"] == "lab-busy"
     assert up.post("/survey", target="lab", image="kernel")["error"]["slug"] == "lab-busy"
     assert up.get("/target/lab/function.json?image=kernel&at=pipe_read")["function"] == "pipe_read", "others look on"
-    over = up.post("/session/end", session=begun["number"])
-    assert over["report"]["restored"] is True and over["end"] == "you ended it"
+    sessions = {each["number"]: each for each in up.post("/end")["sessions"]}
+    over = sessions[begun["number"]]
+    assert over["report"]["restored"] is True and over["end"] == "everything was taken out"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ class TracePages:
         return {**self._named(request, path), "sql": sql, **await while_there(request, self._answered(path, sql))}
 
     async def _answered(self, path: Path, sql: str) -> Json:
-        """The answer to a question. What it takes to read the file does not count for its time."""
+        """The answer to a question. The reading of the file does not count for its time."""
         await self._workers.answer("ask", _OPENS_WITHIN, "prepared", path=str(path), sql=sql)
         return await self._workers.answer("ask", _ANSWERS_WITHIN, "asked", path=str(path), sql=sql, rows=_MOST_ROWS)
 
