@@ -348,3 +348,13 @@ def test_a_window_has_a_lab_only_if_it_was_given_one(tmp_path: Path) -> None:
         ):  # fmt: skip
             assert answer["error"]["slug"] == "not-granted", answer
         assert machines(window.process.pid) == set()
+
+
+def test_a_machine_that_cannot_be_started_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with served(tmp_path, "--on", "lab") as window:
+        asking = Asking(window)
+        assert wait_for(lambda: lab_of(asking)["state"] == "over")
+        assert lab_of(asking)["why"]["slug"] == "lab-no-qemu"
+        assert asking.get(f"{FUNCTIONS.replace('?', '.json?')}")["error"]["slug"] == "lab-is-over"
+        assert asking.post("/lab/end")["state"] == "over"
