@@ -17,17 +17,17 @@ export function lab(place, found) {
     h("h1", null, "The lab"),
     h("p", null, "A virtual machine with a stock kernel and the files of this machine, which it cannot change. Nothing that happens in it can break this machine."),
     h("div", { role: "status" }, state(found.lab)),
-    h("p", { class: "acts" }, found.lab.state === "up"
+    found.lab.state === "starting" ? null : h("p", { class: "acts" }, found.lab.state === "up"
       ? [h("a", { href: "/target/lab/symbols?image=kernel" }, "Find a function"), act("End the lab", "/lab/end", "The lab has ended.")]
-      : act("Start the lab", "/lab/start", "", found.lab.state === "starting")),
+      : act("Start the lab", "/lab/start", "")),
     found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
     found.images.length ? h("section", null, h("h2", null, "Kernel and modules"), images("lab", found)) : null,
     found.lab.console ? h("details", null, h("summary", null, "Console"), console_) : null);
   return followed(found.lab.state, said);
 }
 
-function act(name, path, done, disabled = false) {
-  const button = h("button", { disabled, onclick: async () => {
+function act(name, path, done) {
+  const button = h("button", { onclick: async () => {
     button.disabled = true;
     try {
       await post(path, {});

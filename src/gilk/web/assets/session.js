@@ -12,7 +12,7 @@ export function sessionRows(sessions) {
     ["Session", "", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
     ["Instruments", "", (one) => lines(one.requests.join(", ").trim())],
     ["Hits", "number", (one) => number(one.hits ?? 0)],
-    ["Dropped", "number", (one) => number(one.drops ?? 0)],
+    ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
     ["State", "", (one) => (one.end ? `over: ${one.end}` : "goes on")],
   ], sessions);
 }
