@@ -29,7 +29,7 @@ WAYS = ["-O0", "-O2 -fomit-frame-pointer -fno-pie -no-pie"]
 
 
 @pytest.mark.parametrize("optimised", WAYS)
-def test_what_matches_is_what_the_compilers_hooks_see(tmp_path: Path, optimised: str) -> None:
+def test_walked_control_flows_match_as_often_as_the_compilers_hooks_say(tmp_path: Path, optimised: str) -> None:
     path = aspects(tmp_path, WALKED)
     seen = [0] * 5
     with rounds(build(tmp_path, FLOW, *optimised.split(), *HOOKED)) as program:
@@ -187,7 +187,7 @@ static void one_round(void)
 """
 
 
-def test_what_handlers_of_signals_call_is_within_what_they_interrupt(tmp_path: Path) -> None:
+def test_calls_of_signal_handlers_are_within_the_interrupted_functions(tmp_path: Path) -> None:
     """On the thread's own stack, and on an alternate one. gdb shows that the frames are there."""
     path = aspects(tmp_path, """
         aspect star: walk verify controlflowstar(call(void outer(int)), call(long last(long c)));

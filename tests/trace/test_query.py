@@ -77,3 +77,19 @@ def test_queries_cannot_read_python_variables(trace: Trace) -> None:
     with pytest.raises(UsageError):
         ask(tables(trace), "SELECT * FROM secret")
     assert secret.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [("SHOW TABLES", 4), ("DESCRIBE calls", 7), ("SELECT * FROM information_schema.tables", 4), ('FROM "CALLS"', 1),
+     ("FROM query_table(['ca' || 'lls'])", 1),
+     ("FROM query('from ca' || 'lls')", 1), ("SUMMARIZE calls", 7)],
+)  # fmt: skip
+def test_tables_are_there_by_whatever_name(trace: Trace, sql: str, rows: int) -> None:
+    assert ask(tables(trace), sql).num_rows == rows
+
+
+def test_calls_are_made_only_for_questions_about_them(trace: Trace) -> None:
+    found = tables(trace)
+    assert ask(found, "SELECT count(*) FROM samples, counts, probes").num_rows == 1 and not found.calls_are_made
+    assert ask(found, "SELECT max(duration) FROM Calls").num_rows == 1 and found.calls_are_made

@@ -282,6 +282,8 @@ REFUSED = [
     (CODE + 'functions = "main"\nstrategy = "x.py:go"\n', "own-code"),
     (CODE + 'points = "kernel:vfs_read:entry"\ninstrument = "count"\n', "kernel-is-shown"),
     ('machine = "lab"\ntargets = ["kernel"]\n' + CODE + 'points = "kernel:a:entry"\ninstrument = "count"\n',
+     "not-granted"),
+    ('machine = "ssh:localhost"\ntargets = ["kernel"]\n' + CODE + 'points = "kernel:a:entry"\ninstrument = "count"\n',
      "kernel-is-shown"),
     ('targets = ["pid:1"]\n[[instrument]]\npoints = "main:entry"\ninstrument = "count"\n', "not-granted"),
     ('targets = ["name:python*"]\n[[instrument]]\npoints = "main:entry"\ninstrument = "count"\n', "not-granted"),

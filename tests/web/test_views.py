@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from gilk.trace.about import Tally
+from gilk.trace.traced import TraceDescription, Unfollowed
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import run_gilk
 from tests.trace.machine import nested, run, write
@@ -31,6 +33,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(place / "small.parquet", nested(*[CALLS] * 12, SLOW) + nested(("c", 100), tid=2, start=10_000_000))
     write(place / "walk.parquet", run(4, 2000, threads=3).records)
     write(place / "strange.parquet", nested((CANARY, 100, ("</style>\u202e\x01", 50), ("y" * 5000, 20))))
+    lacking = [Unfollowed(CANARY, "prog", "no-room", ("a", "b"))]
+    lacking += [Unfollowed(f"tiny{n}", "prog", "no-room", ("b",)) for n in range(8)]
+    lacking.append(Unfollowed("far", "libc.so.6", "rseq", ("b",)))
+    records = nested(CALLS)
+    described = TraceDescription(records[0][0], records[-1][0], "now", "exit", unfollowed=tuple(lacking))
+    write(place / "partly.parquet", records, Tally(partial=False, trace=described))
     (place / "broken.parquet").write_bytes(b"PAR1" + b"\xff" * 5000 + b"PAR1")
     return place
 
@@ -126,6 +134,35 @@ def test_the_tree_agrees_with_that_of_the_command(asking: Asking, folder: Path) 
             assert mine == theirs
 
 
+def lacking_of(asking: Asking, base: str, rows: list[Any]) -> dict[str, list[str]]:
+    """The functions that are not followed, by the function below whose line they are named."""
+    found = {row["function"]: row["not_followed"] for row in rows if "not_followed" in row}
+    for row in rows:
+        if row["children"]:
+            found |= lacking_of(asking, base, asking.get(f"{base}?node={row['node']}")["calls"])
+    return found
+
+
+def test_functions_that_are_not_followed_are_named_below_their_callers(
+    page: Page, window: Served, asking: Asking, folder: Path
+) -> None:
+    """As the command names them; a function of another image with the same caller's name belongs to none."""
+    base = f"{at(folder, 'partly.parquet', 'tree')}.json"
+    tinies = [f"tiny{n}" for n in range(8)]
+    found = asking.get(base)
+    assert lacking_of(asking, base, found["threads"][0]["calls"]) == {"a": [CANARY], "b": [CANARY, *tinies]}
+    printed = run_gilk("show", "--tree", str(folder / "partly.parquet")).stdout
+    assert found["lacking"] and found["lacking"] in printed
+    opened(page, window, at(folder, "partly.parquet", "tree"))
+    line(page, "a").click()
+    expect(page.get_by_text(f"not followed: {CANARY}", exact=True)).to_be_visible()
+    shown = page.get_by_text("not followed").nth(2)
+    expect(shown).to_have_text(f"not followed: {CANARY}, tiny0, tiny1, tiny2, tiny3, tiny4 and 3 more")
+    assert f"[{shown.inner_text()}]" in printed
+    suits(page, "a tree with functions that are not followed")
+    narrow(page, "a tree with functions that are not followed")
+
+
 def test_the_flame_graph_agrees_with_that_of_the_command(asking: Asking, folder: Path, tmp_path: Path) -> None:
     for name in ("small.parquet", "walk.parquet"):
         words = ("show", "--json", "--flame", str(tmp_path / "x.svg"), str(folder / name))
@@ -186,12 +223,13 @@ def test_anomalies_agree_with_those_of_the_command(page: Page, window: Served, f
 
 def test_sql_queries_are_answered(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, at(folder, "small.parquet", "sql"))
-    expect(page.locator("#main")).to_contain_text("calls (")
+    expect(page.locator("#main")).to_contain_text("calls: function")
     question = page.get_by_label("A question in SQL")
     question.fill("select function, count(*) as n from calls group by all order by n desc, function")
     page.keyboard.press("Control+Enter")
     answer = page.get_by_role("table", name="Answer").locator("tbody tr")
     expect(answer).to_have_count(5)
+    expect(page.locator("#main")).to_contain_text("calls (92 rows): function")
     words = ("query", "--json", str(folder / "small.parquet"), question.input_value())
     whole = json.loads(run_gilk(*words).stdout)
     found = asking.get(f"{page.url.partition(str(window.port))[2].replace('/sql?', '/sql.json?')}")

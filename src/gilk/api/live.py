@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gilk.api.processes import hold
 from gilk.errors import UsageError
@@ -13,20 +14,40 @@ from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, Request
 from gilk.trace.latencies import Latencies
 
-__all__ = ["Latencies", "LiveRun", "prepare_live"]
+if TYPE_CHECKING:
+    from gilk.api.watched_kernel import WatchedKernel
+    from gilk.targets.kernel.channel import Sink
+
+__all__ = ["Latencies", "LiveRun", "prepare_kernel_live", "prepare_live"]
 
 
 def prepare_live(requests: Sequence[Request | Chosen | ClauseRequest], pids: Sequence[int]) -> LiveRun:
     """Attach to processes for a run that is watched; no probe is in yet. Raises GilkError; then all processes are let
     go."""
+    plain = _watchable(requests)
+    if any(request.of_kernel for request in plain):
+        raise UsageError("kernel-not-live", "a run that is watched is one of processes", "gilk run takes the kernel")
+    return LiveRun(hold(pids, ()), plain)
+
+
+def prepare_kernel_live(
+    requests: Sequence[Request | Chosen | ClauseRequest], kernel: WatchedKernel, command: Sequence[str], take: Sink
+) -> LiveRun:
+    """The same in a kernel, which may run a command meanwhile (WatchedKernel.live). Raises GilkError."""
+    plain = _watchable(requests)
+    if not all(request.of_kernel for request in plain):
+        raise UsageError("remote-kernel-only", "in a kernel, points are kernel:FUNCTION:WHERE")
+    return kernel.live(plain, command, take)
+
+
+def _watchable(requests: Sequence[Request | Chosen | ClauseRequest]) -> list[Request]:
+    """The requests, if a run that is watched takes all of them. Raises UsageError."""
     if any(isinstance(request, ClauseRequest) for request in requests):
         what = "a run that is watched takes no stacks, no conditions, and neither usdt: nor syscall:"
         raise UsageError("no-clause-there", what, "gilk run takes them")
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) < len(requests):
         raise UsageError("strategy-not-live", "a run that is watched takes points, not strategies", "gilk run has them")
-    if any(request.of_kernel for request in plain):
-        raise UsageError("kernel-not-live", "a run that is watched is one of processes", "gilk run takes the kernel")
     if not all(isinstance(request.instrument, Builtin) for request in plain):
         raise UsageError("c-not-live", "a run that is watched takes built-in instruments, not C", "gilk run takes C")
-    return LiveRun(hold(pids, ()), plain)
+    return plain

@@ -11,7 +11,7 @@ import click
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import in_lines
-from gilk.render.findings import findings, to_json, to_text
+from gilk.render.findings import findings, of_trace, to_json, to_text
 from gilk.render.names import with_names
 from gilk.render.trace import load
 from gilk.render.trace_names import with_readable_names
@@ -32,8 +32,9 @@ def anomalies(file: Path, limit: int, least: int, threads: tuple[str, ...], as_j
     with in_lines("reading the file", not as_json):
         trace = load(file, threads)
         trace = trace if as_json else with_readable_names(trace)
-        found = findings(trace, least)
+        calls = of_trace(trace)
+        found = findings(calls, least)
     if as_json:
-        click.echo(json.dumps(with_names(to_json(trace, found, limit))))
+        click.echo(json.dumps(with_names(to_json(calls, found, limit))))
     else:
-        click.echo(to_text(trace, found, limit), nl=False)
+        click.echo(to_text(calls, found, limit), nl=False)

@@ -31,6 +31,9 @@ _NEEDED = ("starlette", "uvicorn", "websockets")
 @click.option("--user", "users", multiple=True, metavar="USER", help="Reach the processes of this user; repeatable.")
 @click.option("--kernel", is_flag=True, help="Show the kernel of this machine.")
 @click.option(
+    "--on", "machine", default="", metavar="MACHINE", help="Start a virtual machine, lab, and reach its kernel."
+)
+@click.option(
     "--files", "folders", multiple=True, metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Show programs and libraries in this directory; repeatable.",
 )  # fmt: skip
@@ -46,7 +49,7 @@ _NEEDED = ("starlette", "uvicorn", "websockets")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as a JSON object.")
 def web(
     port: int, path: Path | None, opening: bool, read_only: bool, pids: tuple[int, ...], users: tuple[str, ...],
-    kernel: bool, folders: tuple[Path, ...], experiments: tuple[Path, ...], traces: Path | None,
+    kernel: bool, machine: str, folders: tuple[Path, ...], experiments: tuple[Path, ...], traces: Path | None,
     audit: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Serve the window on this machine, and print its address, which is good for one browser and for a minute.
@@ -61,27 +64,29 @@ def web(
         raise UsageError("usage", "--socket does without --port and --open", "choose one")
     from gilk.web.serve import Settings, serve  # here: --help need not wait for it
 
-    granted = _grants(pids, users, kernel, folders, experiments, traces, not read_only)
+    if machine not in ("", "lab"):
+        raise UsageError("bad-machine", f"the window reaches no kernel on {machine!r}", "it is lab")
+    granted = _grants(pids, users, kernel, bool(machine), folders, experiments, traces, not read_only)
     serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
 
 
 def _grants(
-    pids: tuple[int, ...], users: tuple[str, ...], kernel: bool, folders: tuple[Path, ...],
+    pids: tuple[int, ...], users: tuple[str, ...], kernel: bool, lab: bool, folders: tuple[Path, ...],
     experiments: tuple[Path, ...], traces: Path | None, acts: bool,
 ) -> Grants:  # fmt: skip
     from gilk.web.grants import Grants
 
     numbers = frozenset(map(_user, users))
     named = bool(pids or numbers)
-    if os.geteuid() == 0 and not (named or kernel or folders or experiments or traces):
+    if os.geteuid() == 0 and not (named or kernel or lab or folders or experiments or traces):
         raise UsageError(
             "name-what-to-reach", "as root, the window reaches only what is named",
-            "--pid N, --user NAME (root is one), --kernel, --files DIR, --experiments DIR",
+            "--pid N, --user NAME (root is one), --kernel, --on lab, --files DIR, --experiments DIR",
         )  # fmt: skip
     own = frozenset() if named or os.geteuid() == 0 else frozenset((os.geteuid(),))
     real, written = (tuple(folder.resolve() for folder in given) for given in (folders, experiments))
     kept = None if traces is None else traces.resolve()
-    return Grants(numbers | own, frozenset(pids), real, kernel, acts, written, kept)
+    return Grants(numbers | own, frozenset(pids), real, kernel, acts, written, kept, lab)
 
 
 def _user(name: str) -> int:

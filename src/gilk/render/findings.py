@@ -7,8 +7,9 @@ from typing import Any
 
 from gilk.render.comparison import short_path
 from gilk.render.text import cell, nanoseconds, plural
-from gilk.trace.anomalies import Finding, find
-from gilk.trace.flow import Flow
+from gilk.render.timeline_parts import TimelineParts
+from gilk.trace.anomalies import Finding, find_among
+from gilk.trace.judged import JudgedCalls, judged_flow, judged_index
 from gilk.trace.paths import Symbol, label
 from gilk.trace.reading import Trace
 from gilk.values import dataclass
@@ -30,31 +31,39 @@ class Group:
     more: int
 
 
-def findings(trace: Trace, least: int) -> list[Group]:
-    """The findings in a trace, in groups. `least`: the number of ns by which a slow call exceeds the median,
+def of_trace(trace: Trace) -> JudgedCalls:
+    return judged_flow(trace.flow)
+
+
+def of_parts(parts: TimelineParts) -> JudgedCalls:
+    """The calls of a trace by its index, which need not be read as a whole."""
+    return judged_index(parts.index)
+
+
+def findings(calls: JudgedCalls, least: int) -> list[Group]:
+    """The findings among calls, in groups. `least`: the number of ns by which a slow call exceeds the median,
     at least.
     """
     found: dict[tuple[str, tuple[Symbol, ...]], list[Finding]] = {}
-    for each in find(trace.flow, least):
+    for each in find_among(calls, least):
         found.setdefault((each.sort, each.path), []).append(each)
     return [Group(group[0], len(group) - 1) for group in found.values()]
 
 
-def to_json(trace: Trace, found: list[Group], limit: int) -> Json:
+def to_json(calls: JudgedCalls, found: list[Group], limit: int) -> Json:
     """The first `limit` findings as JSON; 0 for all."""
-    rows = [{**_row(trace.flow, group.worst), "more": group.more} for group in found[: limit or None]]
-    return {"calls": trace.flow.table.num_rows, "found": len(found), "anomalies": rows}
+    rows = [{**_row(calls, group.worst), "more": group.more} for group in found[: limit or None]]
+    return {"calls": len(calls.duration), "found": len(found), "anomalies": rows}
 
 
-def to_text(trace: Trace, found: list[Group], limit: int) -> str:
+def to_text(calls: JudgedCalls, found: list[Group], limit: int) -> str:
     """The findings as text, three lines for each; ends with a newline."""
-    flow = trace.flow
     if not found:
-        return f"{plural(flow.table.num_rows, 'call')}, none of which stands out\n"
+        return f"{plural(len(calls.duration), 'call')}, none of which stands out\n"
     lines = []
     for number, group in enumerate(found[: limit or None], 1):
         finding = group.worst
-        row = _row(flow, finding)
+        row = _row(calls, finding)
         where = f"{row['thread'] or 'thread'} {row['tid']}, {nanoseconds(row['at_ns'])} into the trace"
         took = f"took {nanoseconds(row['duration_ns'])}" + (
             f" (+{nanoseconds(finding.weight)})" if finding.weight else ""
@@ -69,8 +78,8 @@ def to_text(trace: Trace, found: list[Group], limit: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _row(flow: Flow, finding: Finding) -> Json:
-    call = flow.table.slice(finding.row, 1).to_pylist()[0]
+def _row(calls: JudgedCalls, finding: Finding) -> Json:
+    call = calls.described(finding.row)
     return {
         "kind": finding.sort,
         "function": call["function"],
@@ -78,7 +87,7 @@ def _row(flow: Flow, finding: Finding) -> Json:
         "lane": call["lane"],
         "path": [label(each) for each in finding.path],
         "why": finding.why,
-        "at_ns": call["start"] - flow.start_ns,
+        "at_ns": call["start"] - calls.start_ns,
         "duration_ns": call["duration"],
         "excess_ns": finding.weight,
         "own_excess_ns": finding.own,

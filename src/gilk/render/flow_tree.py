@@ -62,11 +62,16 @@ def tree_json(flow: Flow, limits: TreeLimits) -> list[Json]:
     return [{"thread": thread.name, "calls": _nodes(thread, limits)} for thread in _threads(flow)]
 
 
-def _threads(flow: Flow) -> Iterator[_Thread]:
+def missing_below(flow: Flow) -> Missing:
     missing: Missing = {}
     for each in flow.unfollowed:
         for caller in each.callers:
             missing.setdefault((caller, each.image), []).append(each.function)
+    return missing
+
+
+def _threads(flow: Flow) -> Iterator[_Thread]:
+    missing = missing_below(flow)
     for rows in flow.tracks:
         part = flow.only_rows(rows)
         first = flow.table.slice(rows.start, 1).to_pylist()[0]

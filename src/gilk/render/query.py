@@ -15,6 +15,7 @@ import pyarrow as pa
 from gilk.render.d import event_file
 from gilk.render.text import table
 from gilk.trace import query
+from gilk.trace.calls import SCHEMA as CALL_SCHEMA
 from gilk.trace.reading import read
 
 Json = dict[str, Any]
@@ -25,6 +26,23 @@ def tables(path: Path) -> Mapping[str, pa.Table]:
     StoreError.
     """
     return event_file.read(path) if event_file.is_one(path) else query.tables(read(path))
+
+
+def described(tables: Mapping[str, pa.Table]) -> list[Json]:
+    """The name, the columns and the number of rows of each table; None for the rows of one that has not been made."""
+    return [_described(tables, name) for name in tables]
+
+
+def _described(tables: Mapping[str, pa.Table], name: str) -> Json:
+    if isinstance(tables, query.SampleTables) and name == query.CALLS and not tables.calls_are_made:
+        return {"name": name, "columns": CALL_SCHEMA.names, "rows": None}
+    return {"name": name, "columns": tables[name].column_names, "rows": tables[name].num_rows}
+
+
+def prepare(tables: Mapping[str, pa.Table], sql: str) -> None:
+    """Make the tables that a question needs."""
+    for name in query.mentioned(tables, sql):
+        _ = tables[name]
 
 
 def answer(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> Json:

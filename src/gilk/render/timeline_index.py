@@ -15,6 +15,8 @@ from gilk.cache.key import made_of, sources
 from gilk.digest import state_of
 from gilk.errors import StoreError
 from gilk.render import timeline
+from gilk.render.flow_table import missing_text
+from gilk.render.flow_tree import missing_below
 from gilk.render.names import readable_in
 from gilk.render.timeline_parts import TimelineParts
 from gilk.render.trace_names import with_readable_names
@@ -72,7 +74,8 @@ def _parts(found: Columns) -> TimelineParts:
     tracks = tuple(Track(**each) for each in about["tracks"])
     first = np.asarray(about["first"], np.int64)
     index = CallIndex(tracks, symbols, about["start"], about["stop"], gaps, first, found.columns)
-    return TimelineParts(index, head)
+    missing = {(str(caller), str(image)): [*map(str, names)] for caller, image, names in about["missing"]}
+    return TimelineParts(index, head, missing, str(about["lacking"]))
 
 
 def _made(path: Path, room: Room, progress: Progress) -> Json:
@@ -113,6 +116,8 @@ def _described(trace: Trace, made: CallIndex) -> Json:
     rows.sort(key=lambda row: (-int(str(row["self"])), str(row["function"])))
     return {
         "head": timeline.summary_of(trace, rows, found.tracks, symbols),
+        "missing": [[*caller, names] for caller, names in missing_below(trace.flow).items()],
+        "lacking": missing_text(trace.flow),
         "symbols": symbols,
         "tracks": [vars(each) for each in found.tracks],
         "start": found.start_ns,

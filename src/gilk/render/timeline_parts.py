@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from gilk.errors import UsageError
+from gilk.render.flow_tree import Missing
 from gilk.trace.call_index import PART, CallIndex
 from gilk.trace.flow import STATES
 from gilk.trace.nesting import Bools, Ints
@@ -28,10 +29,13 @@ _WIDEST: Final = 1 << 40  # the most ns of a pixel
 
 
 class TimelineParts:
-    """The parts of one trace. ``head``: everything about the trace besides its calls."""
+    """The parts of one trace. ``head``: everything about the trace besides its calls. ``missing``: as missing_below()
+    of flow_tree.py returns it. ``lacking``: lines about all functions that are not followed.
+    """
 
-    def __init__(self, index: CallIndex, head: Json) -> None:
+    def __init__(self, index: CallIndex, head: Json, missing: Missing | None = None, lacking: str = "") -> None:
         self.index, self.symbols = index, index.symbols
+        self.missing, self.lacking = missing or {}, lacking
         rows, first = [], 0
         for track, shown in zip(index.tracks, head["tracks"], strict=True):
             rows.append({**shown, "rows": track.rows, "first": first})

@@ -35,11 +35,12 @@ class TreeParts:
 
     def tree(self, node: int) -> Json:
         """The callees of a node's calls, those with the most time first; for -1 the outermost calls of each thread.
-        Raises UsageError `no-such-node`.
+        A function has ``not_followed`` if it calls functions that are not followed. Raises UsageError `no-such-node`.
         """
         tree = self._checked(self._tree, node)
         found = tree.children(node).tolist()
         made = {"node": node, "path": [self._shown(tree, each) for each in tree.path(node)], "cut": tree.cut}
+        made["lacking"] = self._parts.lacking
         if node >= 0:
             return {**made, **self._listed(tree, found)}
         by_track: dict[int, list[int]] = {number: [] for number in range(len(self._parts.index.tracks))}
@@ -85,4 +86,6 @@ class TreeParts:
     def _shown(self, tree: ContextTree, node: int) -> Json:
         name, image, lane = self._symbols[int(tree.symbol[node])]
         figures = {each: int(getattr(tree, each)[node]) for each in ("calls", "total", "open")}
-        return {"node": node, "function": name, "image": image, "lane": lane, "self": int(tree.own[node]), **figures}
+        found = {"node": node, "function": name, "image": image, "lane": lane, "self": int(tree.own[node]), **figures}
+        missing = self._parts.missing.get((name, image))
+        return found | ({"not_followed": missing} if missing else {})

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -14,22 +15,27 @@ from pathlib import Path
 from gilk.errors import TargetError, UsageError
 from gilk.lab import Machine, boot
 from gilk.targets.kernel import driver_build, driver_load
-from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.channel import RemoteProcess, Sink
 from gilk.targets.kernel.driver_errors import cannot_open
 from gilk.targets.kernel.link import RelayLink, start_relay
 from gilk.targets.kernel.own import DRIVER, HERE, is_loaded
 
 _DEBUGFS = "/sys/kernel/debug"
 _TELLING = 60.0  # seconds that a short command may take
+_DYING = 30.0  # seconds that a command which was killed may take to end
 _INTERRUPTS = "irqaffinity=0"  # interrupts of devices: the relay goes on when another processor hangs
 
 
 class Elsewhere:
-    """Another machine. ``link`` reaches it. ``close()`` lets it go; a virtual machine of the lab ends then."""
+    """Another machine. ``link`` reaches it. ``close()`` lets it go; a virtual machine of the lab ends then.
 
-    def __init__(self, link: RelayLink, close: Callable[[], None]) -> None:
+    ``console`` returns what its kernel has printed; '' if that is not known.
+    """
+
+    def __init__(self, link: RelayLink, close: Callable[[], None], console: Callable[[], str] = lambda: "") -> None:
         self.link = link
         self.close = close
+        self.console = console
         self._command: RemoteProcess | None = None
 
     def load(self, modules: Iterable[Path]) -> None:
@@ -53,16 +59,29 @@ class Elsewhere:
             return 0
         return int(said) if said.strip().isdigit() and len(said) < 12 else 0
 
-    def start(self, command: Sequence[str]) -> None:
-        """Run a command there, without input and with its output on ours. Raises TargetError `cannot-launch`."""
+    def start(self, command: Sequence[str], take: Sink | None = None) -> None:
+        """Run a command there, without input and with its output on ours, or given to ``take``. Raises TargetError
+        `cannot-launch`."""
         try:
-            out, err = partial(write_all, 1), partial(write_all, 2)
+            out, err = take or partial(write_all, 1), take or partial(write_all, 2)
             self._command = self.link.spawn(
                 command, out, err, directory=os.getcwd(), environment=dict(os.environ)
             )  # fmt: skip
         except OSError as error:
             raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
         self._command.end_input()
+
+    def kill(self) -> None:
+        """Kill the command with its group, if it still runs, and wait for its end, for a while. Raises MachineGone."""
+        if self._command is not None and self.status is None:
+            self._command.signal(signal.SIGKILL)
+            self._command.wait(_DYING)
+
+    def watch(self, others: Sequence[int]) -> None:
+        """Wait until one of these descriptors can be read, and meanwhile notice if the machine ends. Raises
+        MachineGone."""
+        while not self.link.channel.pump(None, others):
+            pass
 
     def ended(self) -> int:
         """Wait for the end of the command; returns its exit status. Raises MachineGone."""
@@ -110,4 +129,4 @@ def _lab(machine: Machine) -> Elsewhere:
         module = driver_build.build(driver_build.headers_of(vm.link.release))
         driver_load.load(vm.link, module)
         vm.run(["sh", "-c", f"mountpoint -q {_DEBUGFS} || mount -t debugfs none {_DEBUGFS}"])
-        return Elsewhere(vm.link, stack.pop_all().close)
+        return Elsewhere(vm.link, stack.pop_all().close, vm.console)

@@ -104,6 +104,9 @@ class Run:
         self._about_to_release()
         for process in self.processes:
             process.release()
+        self._start_command()
+
+    def _start_command(self) -> None:
         if self.elsewhere is not None and self.command:
             self.elsewhere.start(self.command)
 

@@ -20,21 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.trace.flow import STATES, CallState, Flow
+from gilk.trace.judged import JudgedCalls, judged_flow
 from gilk.trace.nesting import Bools, Ints
-from gilk.trace.paths import Paths, Symbol, label, of_flow
+from gilk.trace.paths import Paths, Symbol, label
 from gilk.values import dataclass
 
 SPREAD, FACTOR = 6.0, 2.0
 _NORMAL = 1.4826
 _FEW, _MOST = 0.05, 0.75
 _FEWEST = 8  # the fewest siblings by which a call is judged
-_OPEN, _LEFT = STATES.index(CallState.OPEN), STATES.index(CallState.LEFT)
+_WHOLE, _OPEN, _LEFT = (STATES.index(each) for each in (CallState.WHOLE, CallState.OPEN, CallState.LEFT))
 _TOO_MANY = 200_000  # the most callees of a call that are named
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An odd call, a row of the flow, and what is odd about it. `sort` is `unfinished`, `slow`, `left` or `calls`;
+    """An odd call, by number, and what is odd about it. `sort` is `unfinished`, `slow`, `left` or `calls`;
     `weight`, in ns, is what it may have cost; `own` is the part of `weight` that no callee explains.
     """
 
@@ -48,25 +49,29 @@ class Finding:
 
 
 def find(flow: Flow, least: int = 1000) -> list[Finding]:
+    """The findings in a flow, as find_among()."""
+    return find_among(judged_flow(flow), least)
+
+
+def find_among(calls: JudgedCalls, least: int = 1000) -> list[Finding]:
     """The findings, in this order: calls that did not end, then by `own`, then by `weight`, the largest first.
 
     `least` is the number of ns by which a slow call exceeds the median, at least.
     """
-    if not flow.table.num_rows:
+    if not len(calls.duration):
         return []
-    search = _Search(flow, of_flow(flow), least)
+    search = _Search(calls, least)
     found = [*search.unfinished(), *search.slow(), *search.odd()]
     order = {"unfinished": 0}
     return sorted(found, key=lambda each: (order.get(each.sort, 1), -each.own, -each.weight, each.row))
 
 
 class _Search:
-    def __init__(self, flow: Flow, paths: Paths, least: int) -> None:
-        self._flow, self._paths, self._least = flow, paths, least
-        self._duration, self._parent = flow.column("duration"), flow.column("parent")
-        self._depth = flow.column("depth")
-        self._state = np.array([STATES.index(CallState(name)) for name in flow.names("state")])[flow.column("state")]
-        self._ended = flow.is_state(CallState.WHOLE)
+    def __init__(self, calls: JudgedCalls, least: int) -> None:
+        self._paths, self._least = calls.paths, least
+        self._duration, self._parent, self._depth, self._state = calls.duration, calls.parent, calls.depth, calls.state
+        self._ended = self._state == _WHOLE
+        paths = calls.paths
         self._by_path = np.argsort(paths.of, kind="stable")
         self._edges = np.searchsorted(paths.of[self._by_path], np.arange(len(paths.parent) + 1))
         self._median, self._limit = self._expected()
@@ -165,7 +170,7 @@ class _Search:
 
     def odd(self) -> Iterator[Finding]:
         """The findings about calls with unusual callees, and about calls that did not return."""
-        made = _Made(self._flow, self._paths)
+        made = _Made(self._parent, self._paths)
         for path in np.flatnonzero(self._paths.calls >= _FEWEST).tolist():
             rows = self._rows(path)
             usual, few = self._usual(made.marks[rows])
@@ -212,8 +217,7 @@ class _Made:
     A function called several times in a row counts as once, since loops run as long as there is work.
     """
 
-    def __init__(self, flow: Flow, paths: Paths) -> None:
-        parent = flow.column("parent")
+    def __init__(self, parent: Ints, paths: Paths) -> None:
         callee = np.flatnonzero(parent >= 0)
         order = callee[np.argsort(parent[callee], kind="stable")]
         symbol = paths.symbol[paths.of[order]]

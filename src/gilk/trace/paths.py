@@ -72,8 +72,15 @@ class Paths:
 
 def of_flow(flow: Flow) -> Paths:
     """The paths of all calls, in all threads. A path comes before longer ones."""
-    symbol, symbols = symbols_of(flow)
-    depth, parent = flow.column("depth"), flow.column("parent")
+    columns = (flow.column("depth"), flow.column("parent"), flow.column("duration"), flow.self_times)
+    return of_columns(*symbols_of(flow), *columns)
+
+
+def of_columns(
+    symbol: Ints, symbols: tuple[Symbol, ...], depth: Ints, parent: Ints, duration: Ints, own: Ints
+) -> Paths:
+    """The paths of calls that are given by columns, by number: their symbols, depths, callers (-1 for none), durations,
+    and times in themselves."""
     path = np.full(len(depth), -1, np.int64)
     parents: list[Ints] = []
     functions: list[Ints] = []
@@ -93,8 +100,8 @@ def of_flow(flow: Flow) -> Paths:
     return Paths(
         *(path, _joined(parents), _joined(functions), symbols),
         calls=np.bincount(path, minlength=made),
-        total=_sums(path, flow.column("duration"), made),
-        own=_sums(path, flow.self_times, made),
+        total=_sums(path, duration, made),
+        own=_sums(path, own, made),
     )
 
 

@@ -8,8 +8,9 @@ else: no files, no network, no extensions, and no more memory than half of the m
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -18,6 +19,12 @@ from gilk.errors import UsageError
 from gilk.trace.probes import to_json
 from gilk.trace.reading import Trace
 
+#: The table that is made of the samples.
+CALLS: Final = "calls"
+#: Words by which a question is about tables, or computes their names.
+_ABOUT_TABLES: Final = re.compile(
+    r"\b(show|describe|desc|summarize|pragma|information_schema|query|query_table|duckdb_\w+|sqlite_\w+|pg_\w+)\b", re.I
+)
 _COUNTS = pa.schema([("point", pa.string()), ("count", pa.int64())])
 _PROBES = pa.schema(
     [
@@ -27,17 +34,45 @@ _PROBES = pa.schema(
 )
 
 
-def tables(trace: Trace) -> dict[str, pa.Table]:
-    """The tables of a file of samples, by their names."""
-    counts = [{"point": point, "count": count} for point, count in trace.tally.counts.items()]
-    refused = trace.tally.refused
-    probes = [{**row, "refused": refused.get(row["point"])} for row in to_json(trace.about.probes)]
-    return {
-        "samples": trace.samples,
-        "calls": trace.calls.table,
-        "counts": pa.Table.from_pylist(counts, _COUNTS),
-        "probes": pa.Table.from_pylist(probes, _PROBES),
-    }
+class SampleTables(Mapping[str, pa.Table]):
+    """The tables of a file of samples, by their names. The calls are made of the samples when they are first asked for,
+    which takes longer than all else.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        counts = [{"point": point, "count": count} for point, count in trace.tally.counts.items()]
+        refused = trace.tally.refused
+        probes = [{**row, "refused": refused.get(row["point"])} for row in to_json(trace.about.probes)]
+        self._small = {
+            "counts": pa.Table.from_pylist(counts, _COUNTS), "probes": pa.Table.from_pylist(probes, _PROBES)
+        }  # fmt: skip
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name == "samples":
+            return self._trace.samples
+        return self._trace.calls.table if name == CALLS else self._small[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("samples", CALLS, *self._small))
+
+    def __len__(self) -> int:
+        return 2 + len(self._small)
+
+    @property
+    def calls_are_made(self) -> bool:
+        return "calls" in self._trace.__dict__
+
+
+def tables(trace: Trace) -> SampleTables:
+    return SampleTables(trace)
+
+
+def mentioned(tables: Mapping[str, pa.Table], sql: str) -> list[str]:
+    """The names of the tables that a question needs: those that it names; all, if it is about tables."""
+    if _ABOUT_TABLES.search(sql):
+        return list(tables)
+    return [name for name in tables if re.search(rf"\b{name}\b", sql, re.IGNORECASE)]
 
 
 def ask(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> pa.Table:
@@ -48,8 +83,8 @@ def ask(tables: Mapping[str, pa.Table], sql: str, most: int | None = None) -> pa
     """
     with duckdb.connect(":memory:", config=_confined()) as connection:
         try:
-            for name, table in tables.items():
-                connection.register(name, table)
+            for name in mentioned(tables, sql):
+                connection.register(name, tables[name])
             connection.execute("SET lock_configuration = true")
             answer = connection.sql(sql)
             if answer is None:  # a statement without an answer, or none at all

@@ -17,8 +17,9 @@ from gilk.api.experiments import save_experiment
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
+from gilk.web.d_routes import check_text
 from gilk.web.files import digest_of, text_of
-from gilk.web.grants import KERNEL, Grants, identity_of_file
+from gilk.web.grants import KERNEL, LAB, Grants, identity_of_file
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
@@ -46,7 +47,8 @@ class ExperimentPages:
 
     async def page(self, request: Request) -> Json:
         """The file: its text, its values or the error in it, and its sessions. A file that does not exist yet has a
-        text to begin with, for the instruments `i` in the process `for` if the address has them.
+        text to begin with, for the instruments `i` in the process `for`, or in the lab while `workload` runs there, if
+        the address has them.
         """
         identity = request.path_params["file"]
         path, text = self._grants.experiment(identity), await self._read(identity)
@@ -62,12 +64,13 @@ class ExperimentPages:
         requests, target = request.query_params.getlist("i"), request.query_params.get("for", "")
         if not requests:
             return NEW
-        name = self._grants.target(target)
-        if not target.startswith("pid-") or len(requests) > _MOST_REQUESTS:
-            raise ToldError("bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process")
-        pid = int(name.removeprefix("pid:"))
+        name, workload = self._grants.target(target), request.query_params.get("workload", "")
+        if not (target.startswith("pid-") or target == LAB) or len(requests) > _MOST_REQUESTS:
+            raise ToldError("bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process or the lab")
+        check_text(workload)
+        pid, workload = (0, workload) if target == LAB else (int(name.removeprefix("pid:")), "")
         found = await self._workers.answer(
-            "experiment", _WITHIN, "started", path=str(path), pid=pid, requests=requests
+            "experiment", _WITHIN, "started", path=str(path), pid=pid, workload=workload, requests=requests
         )
         return _bounded(str(found["text"]))
 
@@ -106,7 +109,7 @@ class ExperimentPages:
         found = await self._look(path, text)
         if found["problem"] is not None:
             raise ToldError(**found["problem"])
-        _check_places(found["values"])
+        _check_places(found["values"], self._grants.lab)
         held = await asyncio.to_thread(self._grants.processes)
         session = self._sessions.begin_experiment(
             identity_of_file(path), path, text, found, {one.pid: one.born for one in held}
@@ -137,8 +140,12 @@ def _bounded(text: str) -> str:
     raise ToldError("bad-request", f"the text has more than {_MOST >> 10} kB", "", 413)
 
 
-def _check_places(values: Json) -> None:
-    """Check that the experiment needs no other machine and no kernel. Raises ToldError `kernel-is-shown`."""
-    if values["machine"] or KERNEL in values["targets"]:
-        message = "the window runs experiments in processes of this machine, and puts nothing into a kernel"
+def _check_places(values: Json, lab: bool) -> None:
+    """Check that the experiment needs no other machine than the lab, if there is one, and no kernel but that of the
+    lab. Raises ToldError `not-granted`, `kernel-is-shown`.
+    """
+    if values["machine"] == LAB and not lab:
+        raise ToldError("not-granted", "this window has no lab", "gilk web --on lab has one")
+    if values["machine"] not in ("", LAB) or (KERNEL in values["targets"] and not values["machine"]):
+        message = "the window puts nothing into this machine's kernel, nor into one that is reached over ssh"
         raise ToldError("kernel-is-shown", message, "gilk experiment run does")

@@ -24,13 +24,11 @@ from gilk.errors import GilkError, StoreError, UsageError
 from gilk.render.comparison import differences
 from gilk.render.comparison import to_json as comparison_json
 from gilk.render.comparison import to_text as comparison_text
-from gilk.render.findings import findings
+from gilk.render.findings import findings, of_parts
 from gilk.render.findings import to_json as findings_json
 from gilk.render.findings import to_text as findings_text
-from gilk.render.query import answer
+from gilk.render.query import answer, described, prepare
 from gilk.render.query import tables as query_tables
-from gilk.render.trace import load
-from gilk.render.trace_names import with_readable_names
 from gilk.render.tree_parts import TreeParts
 from gilk.web.frames import ServerChannel, told
 from gilk.web.worker import serve
@@ -84,9 +82,16 @@ def _values(found: experiments.Experiment) -> Json:
     }
 
 
-def started(path: str, pid: int, requests: list[str]) -> Json:
-    """The text of a new experiment: these instruments in a process, during all of it."""
+def started(path: str, pid: int, workload: str, requests: list[str]) -> Json:
+    """The text of a new experiment: these instruments during all of it, in a process, or for pid 0 in the lab's kernel,
+    while ``workload`` runs there; '' is no command.
+    """
     text = f'# Instruments come and go while the process runs.\ntargets = ["pid:{pid}"]\nduration = "10s"\n'
+    if not pid:
+        text = '# Instruments come and go while the command runs in the lab.\nmachine = "lab"\ntargets = ["kernel"]\n'
+        text += '\n[workload]\ncommand = "true"\n' if workload else 'duration = "10s"\n'
+    if workload:
+        text = experiments.edit.with_value(text, Path(path), "workload", "command", workload)
     for request in requests:
         values = experiments.edit.values_of(request)
         text = experiments.edit.with_instrument(text, Path(path), values)
@@ -113,6 +118,8 @@ def changed(path: str, text: str, change: Json) -> Json:
 
 
 Progress = Callable[[int, int], None]
+Stamp = tuple[int, int, int, int]
+Tables = Mapping[str, Any]  # pyarrow's, by name
 
 
 def _silent(_done: int, _of: int) -> None:
@@ -120,7 +127,8 @@ def _silent(_done: int, _of: int) -> None:
 
 
 _opened_trees: dict[int, tuple[TimelineParts, TreeParts]] = {}
-_opened: dict[tuple[str, tuple[int, ...]], TimelineParts] = {}
+_opened: dict[tuple[str, Stamp], TimelineParts] = {}
+_read: dict[tuple[str, Stamp], Tables] = {}
 
 
 def _asked(path: str, ask: Callable[[TimelineParts], Json], progress: Progress = _silent) -> Json:
@@ -132,14 +140,19 @@ def _asked(path: str, ask: Callable[[TimelineParts], Json], progress: Progress =
         return ask(timeline_parts_again(path))
 
 
-def _trace(path: str, progress: Progress) -> TimelineParts:
+def _stamp(path: str) -> Stamp:
+    """The identity of the file as it is now. Raises StoreError if it is not a regular file."""
     try:
         about = os.stat(path)
     except OSError as error:
         raise StoreError("no-such-file", f"{path}: {error.strerror}") from None
     if not stat.S_ISREG(about.st_mode):
         raise StoreError("bad-trace", f"{path} is not a regular file")
-    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _trace(path: str, progress: Progress) -> TimelineParts:
+    stamp = _stamp(path)
     if (path, stamp) not in _opened:
         while len(_opened) >= _MOST_OPEN:
             del _opened[next(iter(_opened))]
@@ -187,25 +200,43 @@ def _trees(parts: TimelineParts) -> TreeParts:
 
 def anomalies(path: str, least: int, limit: int) -> Json:
     """The findings of `gilk anomalies`: their values, and the text that it prints."""
-    trace = with_readable_names(load(_regular(path)))
-    found = findings(trace, least)
     words = ["gilk", "anomalies", path, "--min-time", f"{least}ns", "--limit", str(limit)]
-    told = {"text": findings_text(trace, found, limit), "command": shlex.join(words)}
-    return {**findings_json(trace, found, limit), "least": least, **told}
+    return {**_asked(path, lambda parts: _findings(parts, least, limit)), "least": least, "command": shlex.join(words)}
+
+
+def _findings(parts: TimelineParts, least: int, limit: int) -> Json:
+    calls = of_parts(parts)
+    found = findings(calls, least)
+    return {**findings_json(calls, found, limit), "text": findings_text(calls, found, limit)}
+
+
+def prepared(path: str, sql: str) -> Json:
+    """Read the file, and make the tables that a question needs, so that its own time is not spent on that."""
+    prepare(_tables(path), sql)
+    return {}
 
 
 def asked(path: str, sql: str, rows: int) -> Json:
     """The answer to a question in SQL, at most ``rows`` rows of it; without a question, the tables and their
     columns.
     """
-    tables = query_tables(_regular(path))
-    named = [{"name": name, "columns": table.column_names, "rows": table.num_rows} for name, table in tables.items()]
-    words = {"command": shlex.join(["gilk", "query", path, sql or f"select * from {named[0]['name']} limit 10"])}
+    tables = _tables(path)
+    words = {"command": shlex.join(["gilk", "query", path, sql or f"select * from {next(iter(tables))} limit 10"])}
     if not sql:
-        return {"tables": named, "columns": [], "rows": [], "more": False, **words}
+        return {"tables": described(tables), "columns": [], "rows": [], "more": False, **words}
     found = answer(tables, sql, rows + 1)
     cells = [[_short(each) for each in row] for row in found["rows"][:rows]]
-    return {"tables": named, "columns": found["columns"], "rows": cells, "more": len(found["rows"]) > rows, **words}
+    more = len(found["rows"]) > rows
+    return {"tables": described(tables), "columns": found["columns"], "rows": cells, "more": more, **words}
+
+
+def _tables(path: str) -> Tables:
+    """The tables of a file as it is now, kept until another file is asked about."""
+    key = path, _stamp(path)
+    if key not in _read:
+        _read.clear()
+        _read[key] = query_tables(Path(path))
+    return _read[key]
 
 
 def _short(value: Any) -> Any:
@@ -234,7 +265,7 @@ def compared(a: str, b: str, factor: float, limit: int) -> Json:
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "ready": ready, "experiment": experiment, "started": started, "changed": changed, "timeline": timeline,
     "tile": tile, "call": call, "view": view, "find": find, "compared": compared, "tree": tree, "flame": flame,
-    "anomalies": anomalies, "asked": asked,
+    "anomalies": anomalies, "prepared": prepared, "asked": asked,
 }  # fmt: skip
 
 

@@ -57,6 +57,10 @@ class ServerChannel:
         os.set_inheritable(writing, False)
         return cls(reading, writing)
 
+    def fileno(self) -> int:
+        """The descriptor that can be read when there is a message, or the end of the input."""
+        return self._reading
+
     def waits(self, seconds: float) -> bool:
         """Whether there is something to read, or the end of the input, within that time."""
         return bool(select.select([self._reading], [], [], seconds)[0])

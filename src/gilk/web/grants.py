@@ -15,7 +15,9 @@ from gilk.values import dataclass
 from gilk.web.children import ToldError
 
 KERNEL = "kernel"
+LAB = "lab"
 _PROCESS, _FILE = "pid-", "file-"
+_TITLES = {KERNEL: "the kernel of this machine", LAB: "the kernel of the lab"}
 _MOST_FILES = 500  # the most files that are listed
 
 
@@ -23,7 +25,8 @@ _MOST_FILES = 500  # the most files that are listed
 class Grants:
     """The targets within reach: the processes of ``users`` and the processes ``pids``; programs and files below the
     directories ``files``. ``experiments``: the directories in which experiments are written and run, with their
-    workloads. ``traces``: the directory for the traces that the window makes. ``acts``: the window may also change
+    workloads. ``traces``: the directory for the traces that the window makes. ``lab``: a virtual machine, whose kernel
+    is instrumented, and where commands run. ``acts``: the window may also change
     something, not only look.
     """
 
@@ -34,6 +37,7 @@ class Grants:
     acts: bool = True
     experiments: tuple[Path, ...] = ()
     traces: Path | None = None
+    lab: bool = False
 
     @property
     def folders(self) -> list[Path]:
@@ -79,11 +83,15 @@ class Grants:
             if not self.kernel:
                 raise TargetError("not-granted", "this window may not reach the kernel", "gilk web --kernel may")
             return KERNEL
+        if identity == LAB:
+            if not self.lab:
+                raise TargetError("not-granted", "this window has no lab", "gilk web --on lab has one")
+            return LAB
         if identity.startswith(_PROCESS):
             return self._process(identity)
         if identity.startswith(_FILE):
             return str(self.file(identity))
-        raise UsageError("bad-target", f"{identity!r} is no target: pid-NUMBER-BIRTH, file-PATH or kernel")
+        raise UsageError("bad-target", f"{identity!r} is no target: pid-NUMBER-BIRTH, file-PATH, kernel or lab")
 
     def process(self, identity: str, refusal: str, hint: str) -> str:
         """The number of a process, as text. Raises TargetError and UsageError as `target` does, and for a target of
@@ -134,6 +142,8 @@ def check_born(pid: int, when: int) -> None:
 
 def title_of(target: str) -> str:
     """The title of a target, which is given in the form of commands, for people."""
+    if target in _TITLES:
+        return _TITLES[target]
     one = look_at(int(target.removeprefix("pid:"))) if target.startswith("pid:") else None
     return f"{sorted(one.names)[0]} ({one.pid})" if one is not None else target
 

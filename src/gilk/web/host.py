@@ -71,12 +71,13 @@ class SessionHost:
             return
         self._told = now
         try:
-            self._channel.send({"state": _state(self._running, progress)})
+            self._channel.send({"state": state_of(self._running, progress)})
         except ServerEnded:
             self.said.over = True
 
 
-def _state(running: LiveRun, progress: Progress) -> Json:
+def state_of(running: LiveRun, progress: Progress) -> Json:
+    """The state of a session, as pages show it."""
     return {
         "seconds": round(progress.seconds, 3),
         "hits": progress.hits,
@@ -128,7 +129,7 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
         progress = running.progress()
         result = report(running.finish()).to_json()
         with suppress(ServerEnded):
-            channel.send({"state": {**_state(running, progress), "report": result}})
+            channel.send({"state": {**state_of(running, progress), "report": result}})
 
 
 def leave(number: int, _frame: FrameType | None) -> None:

@@ -27,11 +27,12 @@ from gilk.web.audit import Audit
 from gilk.web.children import ServerChild, ToldError
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
-from gilk.web.grants import KERNEL, Grants, identity_of, identity_of_file, title_of
+from gilk.web.grants import KERNEL, LAB, Grants, identity_of, identity_of_file, title_of
 from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.keys import Keys
+from gilk.web.lab import Lab
 from gilk.web.live import live
-from gilk.web.sessions import Sessions, WebSession, d_commands
+from gilk.web.sessions import Sessions, WebSession, d_commands, lab_command
 from gilk.web.sources import source
 from gilk.web.timed import TimedWorkers
 from gilk.web.traces import TracePages
@@ -46,7 +47,6 @@ PAGES: Final = (
     "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/sql",
     "/diff",
 )  # fmt: skip
-_SEARCH_WITHIN: Final = 5.0  # in seconds; an expression of the user's may take for ever
 _DOCTOR_WITHIN: Final = 120.0
 _MOST_REQUESTS: Final = 1000
 
@@ -57,6 +57,7 @@ class Window:
     def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
+        self.lab = Lab()
         self.d = DPages(grants)
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
         self.traces = TracePages(grants, self._files)
@@ -72,13 +73,20 @@ class Window:
             worker = self._workers[role] = await children.begun("gilk.web.worker")
         return worker
 
-    async def _asked(self, what: str, **asked: Any) -> Json:
-        """The answer of the worker that looks things up. Raises ToldError."""
+    async def _asked(self, what: str, *, target: str, **asked: Any) -> Json:
+        """The answer of the worker that looks things up, or of the lab about its kernel. Raises ToldError."""
+        if target == LAB:
+            return await self.lab.ask(what, target=KERNEL, **asked)
         worker = await self._worker("look")
-        return await worker.ask(what, **asked)
+        return await worker.ask(what, target=target, **asked)
+
+    def start(self) -> None:
+        if self.grants.lab:
+            self.lab.start()
 
     async def stop(self) -> None:
         await self.sessions.end_all("the window was closed")
+        await self.lab.stop()
         self.d.stop()
         self._files.stop()
         for worker in self._workers.values():
@@ -105,6 +113,7 @@ class Window:
             "version": VERSION,
             "acts": self.keys.acts,
             "kernel": self.grants.kernel,
+            "lab": self.lab.state if self.grants.lab else None,
             "processes": [
                 {"id": identity_of(one), "pid": one.pid, "names": sorted(one.names), "user": one.user} for one in found
             ],
@@ -144,13 +153,16 @@ class Window:
 
     async def target(self, request: Request) -> Json:
         name = self.grants.target(identity := request.path_params["target"])
-        found = await self._asked("images", target=name)
+        lab = await self.lab.shown() if name == LAB else None
+        there = lab is None or lab["state"] == "up"
+        found = await self._asked("images", target=name) if there else {"images": []}
         sessions = [each.shown() for each in self.sessions.all() if each.target == identity]
         return {
             **found,
             "id": identity,
             "name": name,
             "title": title_of(name),
+            "lab": lab,
             "sessions": sessions,
             "surveys": self._surveys_of(identity),
         }
@@ -161,31 +173,20 @@ class Window:
     async def symbols(self, request: Request) -> Json:
         name, asked = self.grants.target(request.path_params["target"]), request.query_params
         image = asked.get("image", "")
-        question = self._asked(
+        found = await self._asked(
             "symbols", target=name, image=image, query=asked.get("q", ""), sort=asked.get("sort", "match"),
             only=asked.get("only", ""), first=whole_number(asked.get("first", "0")),
         )  # fmt: skip
-        await self._asked("warm", target=name, image=image)
-        found = await self._in_time(question)
         survey = self.surveys.get(f"{request.path_params['target']}\n{image}", "")
         return {**found, "image": image, "query": asked.get("q", ""), "survey": survey,
-                "command": shlex.join(["gilk", "scan", name, f"{image}:*" if image else "*", "--list"])}  # fmt: skip
-
-    async def _in_time(self, question: Any) -> Json:
-        try:
-            found: Json = await asyncio.wait_for(question, _SEARCH_WITHIN)
-        except TimeoutError:
-            (await self._worker("look")).kill()
-            hint = "an expression that looks back may take for ever; a glob does not"
-            raise ToldError("search-too-slow", "the search was given up", hint, 503) from None
-        return found
+                "command": _looking("scan", name, f"{image}:*" if image else "*", "--list")}  # fmt: skip
 
     async def function(self, request: Request) -> Json:
         name, asked = self.grants.target(request.path_params["target"]), request.query_params
         image, address = asked.get("image", ""), asked.get("at", "")
         found = await self._asked("function", target=name, image=image, address=address)
         where = f"{image}:{address}" if image else address
-        return {**found, "pattern": image, "command": shlex.join(["gilk", "cfg", name, where])}
+        return {**found, "pattern": image, "command": _looking("cfg", name, where)}
 
     async def source(self, request: Request) -> Json:
         """The source lines of a function, each with the blocks that have code of it."""
@@ -205,14 +206,15 @@ class Window:
         """
         asked = await given(request, target=str, image=str)
         name, key = self.grants.target(asked["target"]), f"{asked['target']}\n{asked['image']}"
-        command = shlex.join(
-            ["gilk", "scan", name, f"{asked['image']}:*"] if asked["image"] else ["gilk", "scan", name]
-        )
+        command = _looking("scan", name, *([f"{asked['image']}:*"] if asked["image"] else []))
         self.audit.note("survey", command)
         self.surveys[key] = "under way"
         try:
-            worker = await self._worker("survey")
-            found = await worker.ask("survey", target=name, image=asked["image"])
+            if name == LAB:
+                found = await self._asked("survey", target=name, image=asked["image"])
+            else:
+                worker = await self._worker("survey")
+                found = await worker.ask("survey", target=name, image=asked["image"])
         except ToldError as error:
             self.surveys[key] = f"{error.message} ({error.slug})"
             raise
@@ -239,10 +241,38 @@ class Window:
             raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
         if name == KERNEL:
             raise ToldError("kernel-is-shown", "the window shows the kernel, and puts nothing into it", "gilk run does")
+        if name == LAB:
+            raise ToldError("other-target", "a session in the lab is begun at /session/lab")
         if any(text.startswith(f"{KERNEL}:") for text in requests):
             raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
         session = await self._begun(asked["target"], name, requests)
         return session.shown()
+
+    async def begin_lab(self, request: Request) -> Json:
+        """Put instruments into the lab's kernel, and run a command there, if there is one."""
+        asked = await given(request, requests=list, workload=str)
+        name, requests = self.grants.target(LAB), _texts(asked["requests"])
+        check_text(asked["workload"])
+        session = self.sessions.begin_lab(self.lab, title_of(name), requests, asked["workload"].strip())
+        return (await self.audit.noted(session, lab_command(requests, asked["workload"].strip()))).shown()
+
+    async def start_lab(self, request: Request) -> Json:
+        await given(request)
+        self.grants.target(LAB)
+        self.audit.note("lab", "gilk lab shell")
+        self.lab.start()
+        return await self.lab.shown()
+
+    async def end_lab(self, request: Request) -> Json:
+        """End the lab, and before it the session in its kernel."""
+        await given(request)
+        self.grants.target(LAB)
+        for session in self.sessions.all():
+            if session.target == LAB:
+                await self.sessions.end(session, "the lab was ended")
+        await self.lab.stop()
+        self.audit.note("lab ended")
+        return await self.lab.shown()
 
     async def begin_d(self, request: Request) -> Json:
         """Run a D program in a process."""
@@ -280,6 +310,12 @@ _TOO_SLOW: Final = ToldError(
 _FRESH = "start `gilk web` again, or press `another browser` in a window that is open"
 
 
+def _looking(what: str, name: str, *words: str) -> str:
+    """The command line of `gilk scan` or `gilk cfg` for a target; about the lab's kernel it runs there."""
+    there = ["gilk", "lab", "run", "--"] if name == LAB else []
+    return shlex.join([*there, "gilk", what, KERNEL if name == LAB else name, *words])
+
+
 def _texts(requests: list[Any]) -> list[str]:
     """The requests, if they are valid. Raises ToldError `bad-request`."""
     if not 0 < len(requests) <= _MOST_REQUESTS or not all(isinstance(each, str) for each in requests):
@@ -312,7 +348,8 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}/check.json": window.experiments.check,
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
-        "/session/trace": window.tracing.begin,
+        "/session/trace": window.tracing.begin, "/session/lab": window.begin_lab, "/lab/start": window.start_lab,
+        "/lab/end": window.end_lab,
     }  # fmt: skip
     return [
         Route(f"{ASSETS_PATH}{{digest}}/{{name}}", window.assets.file),

@@ -111,6 +111,7 @@ async def _served(window: routes.Window, gate: Gate, listener: socket.socket, re
         task = asyncio.create_task(server.serve([listener]))
         while not server.started and not task.done():
             await asyncio.sleep(0.01)
+        window.start()
         ready()
         waiting = asyncio.create_task(end.wait())
         await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)

@@ -9,23 +9,37 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gilk.values import dataclass
 from gilk.web import children
-from gilk.web.children import ServerChild, ToldError
-from gilk.web.grants import born, identity_of_file
+from gilk.web.children import ToldError
+from gilk.web.grants import LAB, born, identity_of_file
 from gilk.web.trace_asked import TraceAsked
 
 Json = dict[str, Any]
 _MOST = 64  # the most sessions, including those that have ended, of which the oldest are forgotten
 
 
+class SessionChild(Protocol):
+    """The process that a session runs in."""
+
+    async def leave(self) -> None:
+        """Have the session end: everything is taken out, and a report is sent."""
+
+
+class SessionMachine(SessionChild, Protocol):
+    """A machine that has sessions."""
+
+    async def begin(self, session: WebSession, **given: Any) -> Json:
+        """Run a session. Raises ToldError; then nothing has changed."""
+
+
 @dataclass(eq=False)
 class WebSession:
     """A session. ``requests``: the instruments, or a D program. ``command`` and ``python`` do the same. ``state`` is
     the last one that its child has sent. ``end``: '' while the session goes on, otherwise the reason for its end;
-    ``over`` is the reason to give if it ends by itself.
+    ``over`` is the reason to give if it ends by itself, ``lost`` the one if it ends without a report.
     """
 
     number: int
@@ -38,9 +52,10 @@ class WebSession:
     state: Json = field(default_factory=dict)
     end: str = ""
     over: str = "its target has ended"
+    lost: str = "its process was killed; gilk's keeper has taken everything out"
     revision: int = 0
     host: int = 0  # the pid of its child
-    child: ServerChild | None = None
+    child: SessionChild | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def told(self, state: Json) -> None:
@@ -52,7 +67,7 @@ class WebSession:
         report = self.state.get("report")
         if report is None:
             self.state["report"] = None
-            self.end = self.end or "its process was killed; gilk's keeper has taken everything out"
+            self.end = self.end or self.lost
         self.end = self.end or self.over
         self.told(self.state)
 
@@ -65,12 +80,30 @@ class WebSession:
         return {**facts, **self.state}
 
 
+_WORKLOAD_ENDED = "its command has ended"
+_MACHINE_ENDED = "the lab has ended, and its kernel with it"
 _PYTHON = "import gilk\n\nwith gilk.attach({}) as target, target.session() as session:"
 
 
 def _pid(target: str) -> str:
     """The pid in a process's identity (grants.py)."""
     return target.split("-")[1]
+
+
+def lab_command(requests: Sequence[str], workload: str) -> str:
+    """The command line of a session in the lab."""
+    words = ["gilk", "run", "--on", LAB, *(word for each in requests for word in ("-i", each))]
+    return shlex.join([*words, "--", "sh", "-c", workload] if workload else words)
+
+
+def _lab_python(requests: Sequence[str], workload: str) -> str:
+    """The code in Python that does the same."""
+    lines = ["import gilk\n", 'with gilk.kernel("lab") as kernel, kernel.session() as session:']
+    lines += [f"    session.insert({points!r}, {what!r})" for points, _, what in (r.rpartition("=") for r in requests)]
+    if workload:
+        lines.append(f"    kernel.start({['sh', '-c', workload]!r})")
+        lines += ["    while kernel.status is None:", "        session.poll()"]
+    return "\n".join([*lines, "    print(session.counts())"])
 
 
 def d_commands(pid: str, text: str) -> dict[str, str]:
@@ -106,6 +139,22 @@ class Sessions:
         python = "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
         made = WebSession(self._last + 1, target, title, tuple(requests), shlex.join(words), python, time.time())
         return await self._begun(made, "gilk.web.host", requests=list(requests), processes={int(pid): born(target)})
+
+    async def begin_lab(
+        self, lab: SessionMachine, title: str, requests: Sequence[str], workload: str
+    ) -> WebSession:  # fmt: skip
+        """A session in the lab's kernel. ``workload``: a command for its shell, at whose end the session ends, or ''.
+        Raises ToldError; then nothing has changed.
+        """
+        made = WebSession(
+            self._last + 1, LAB, title, tuple(requests), lab_command(requests, workload),
+            _lab_python(requests, workload), time.time(), over=_WORKLOAD_ENDED, lost=_MACHINE_ENDED,
+        )  # fmt: skip
+        if workload:
+            made.state = {"workload": workload, "printed": "", "bytes": 0}
+        begun = await lab.begin(made, requests=list(requests), workload=workload)
+        self._keep(made, begun["host"], lab)
+        return made
 
     async def begin_d(self, target: str, title: str, text: str) -> WebSession:
         """A session that runs a D program. Raises ToldError; then nothing has changed."""
@@ -147,11 +196,14 @@ class Sessions:
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
         child = await children.begun(module, made.told, made.gone)
         begun = await child.ask("begin", **given)
+        self._keep(made, begun["host"], child)
+        return made
+
+    def _keep(self, made: WebSession, host: int, child: SessionChild) -> None:
         made.number = self._last = self._last + 1
-        made.host, made.child = begun["host"], child
+        made.host, made.child = host, child
         self._all[made.number] = made
         self._forget()
-        return made
 
     def _forget(self) -> None:
         ended = [number for number, each in self._all.items() if each.end]

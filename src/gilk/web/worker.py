@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gilk.api import scans
 from gilk.api.runs import Request, parse_request, time
@@ -19,63 +19,133 @@ from gilk.render.names import learn, readable, with_names
 from gilk.render.survey import REASONS
 from gilk.web import search
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
+from gilk.web.grants import KERNEL
+from gilk.web.limited import limited
 from gilk.web.search import SymbolRow
 
+if TYPE_CHECKING:
+    from gilk.api.watched_kernel import KernelSubject
+
 Json = dict[str, Any]
+_SEARCH_WITHIN: Final = 5.0  # in seconds; an expression of the user's may take for ever
 
 
-def images(target: str) -> Json:
-    """The images of a target, each with whether there has been a survey of it."""
-    return {
-        "images": [
-            {"name": each.name, "pattern": each.pattern, "path": each.path, "surveyed": _is_surveyed(target, each)}
-            for each in scans.images(target)
-        ]
-    }
+class LookAnswers:
+    """The answers to all questions of a worker. ``kernel``: the kernel that ``kernel`` means, if not this machine's."""
+
+    def __init__(self, kernel: KernelSubject | None = None) -> None:
+        self._kernel = kernel
+        self._of_image = lru_cache(maxsize=64)(self._read)
+
+    def answers(self) -> Mapping[str, Callable[..., Json]]:
+        return {each.__name__: each for each in (self.images, self.symbols, self.survey, self.function, self.preview)}
+
+    def images(self, target: str) -> Json:
+        """The images of a target, each with whether there has been a survey of it."""
+        return {
+            "images": [
+                {
+                    "name": each.name, "pattern": each.pattern, "path": each.path,
+                    "surveyed": self._is_surveyed(target, each),
+                }
+                for each in scans.images(target, self._kernel)
+            ]
+        }  # fmt: skip
+
+    def _is_surveyed(self, target: str, image: scans.TargetImage) -> bool:
+        try:
+            return scans.surveyed(target, image, self._kernel) is not None
+        except GilkError:
+            return False
+
+    def symbols(self, target: str, image: str, query: str, sort: str, only: str, first: int) -> Json:
+        """A page of the functions that match."""
+        rows, surveyed = self._rows(target, image)
+        with limited(_SEARCH_WITHIN, _too_slow()):
+            count, found = search.found(rows, query, sort, only, max(first, 0))
+        return {
+            "of": len(rows),
+            "found": count,
+            "first": first,
+            "surveyed": surveyed,
+            "rows": [{**_row(row), "point": _point(target, row.image.pattern, row.symbol.name)} for row in found],
+        }
+
+    def _rows(self, target: str, image: str) -> tuple[tuple[SymbolRow, ...], bool]:
+        """All functions of an image, or of all images for ``*``, and whether there are surveys of all of these."""
+        chosen = [each for each in scans.images(target, self._kernel) if image in ("*", each.pattern)]
+        if not chosen:
+            raise _no_image(target, image)
+        surveyed = [self._is_surveyed(target, each) for each in chosen]
+        parts = [self._of_image(target, *each) for each in zip(chosen, surveyed, strict=True)]
+        return tuple(row for part in parts for row in part), all(surveyed)
+
+    def _read(self, target: str, image: scans.TargetImage, surveyed: bool) -> tuple[SymbolRow, ...]:
+        """The functions of an image. ``surveyed`` is an argument only for the cache: a survey may have been made
+        since."""
+        found = scans.symbols(target, image, self._kernel)
+        table = scans.surveyed(target, image, self._kernel) if surveyed else None
+        figures = search.figures_of(table) if table is not None else {}
+        learn(symbol.name for symbol in found)
+        return tuple(SymbolRow.of(image, each, readable(each.name), figures.get(each.address)) for each in found)
+
+    def survey(self, target: str, image: str) -> Json:
+        """Analyse a whole image; its figures are kept."""
+        chosen = next((each for each in scans.images(target, self._kernel) if each.pattern == image), None)
+        if chosen is None:
+            raise _no_image(target, image)
+        if target == KERNEL:
+            link = self._kernel.link if self._kernel is not None else None
+            found = scans.scan(target, link=link)
+        else:
+            found = scans.scan(str(chosen.file))
+        return {
+            "functions": found.functions, "blocks": found.blocks, "refusals": found.refusals, "cached": found.cached
+        }  # fmt: skip
+
+    def function(self, target: str, image: str, address: str) -> Json:
+        """The graph of one function, with the places of its blocks and edges in a picture. ``point`` and ``label`` are
+        how its points begin in requests and in reports."""
+        pattern = f"{image}:{address}" if image else address
+        graph = scans.cfg(target, pattern, kernel=self._kernel)
+        found = with_names(graph_json(graph))
+        used = {point.name for node in graph.nodes for point in (node.pre, node.post) if point.refused}
+        found["layout"] = graph_picture.to_json(graph_picture.picture(graph))
+        found["reasons"] = {str(reason): text for reason, text in REASONS.items() if str(reason) in used}
+        found["shown"] = readable(graph.function)
+        found["at"], found["size"] = f"{graph.start:#x}", graph.end - graph.start
+        found["point"] = _point(target, image, graph.function)
+        found["label"] = found["point"] if target == KERNEL else f"{graph.image}:{graph.function}"
+        return found
+
+    def preview(self, target: str, requests: list[str]) -> Json:
+        """The outcome of every point that is requested."""
+        parsed = [parse_request(text) for text in requests]
+        if not all(isinstance(each, Request) for each in parsed):
+            raise UsageError("strategy-not-live", "a preview is of points, not of strategies", "gilk run has them")
+        wanted = [(each.spec, each.instrument == time) for each in parsed if isinstance(each, Request)]
+        rows = scans.preview(target, wanted, self._kernel)
+        return {
+            "points": [
+                {"point": row.point, "refused" if row.outcome.refused else "tactic": row.outcome.name} for row in rows
+            ],
+            "reasons": {row.outcome.name: str(REASONS[row.outcome.name]) for row in rows if row.outcome.refused},  # type: ignore[index]
+        }
 
 
-def _is_surveyed(target: str, image: scans.TargetImage) -> bool:
-    try:
-        return scans.surveyed(target, image) is not None
-    except GilkError:
-        return False
+def _no_image(target: str, image: str) -> UsageError:
+    return UsageError("no-such-image", f"{target} has no image {image!r}", "the page of the target lists them")
 
 
-def symbols(target: str, image: str, query: str, sort: str, only: str, first: int) -> Json:
-    """A page of the functions that match."""
-    rows, surveyed = _rows(target, image)
-    count, found = search.found(rows, query, sort, only, max(first, 0))
-    return {
-        "of": len(rows),
-        "found": count,
-        "first": first,
-        "surveyed": surveyed,
-        "rows": [_row(row) for row in found],
-    }
+def _too_slow() -> UsageError:
+    hint = "an expression that looks back may take for ever; a glob does not"
+    return UsageError("search-too-slow", "the search was given up", hint)
 
 
-def warm(target: str, image: str) -> Json:
-    """Read the functions of an image, so that a search need not wait for that."""
-    return {"of": len(_rows(target, image)[0])}
-
-
-def _rows(target: str, image: str) -> tuple[tuple[SymbolRow, ...], bool]:
-    """All functions of an image, or of all images for ``*``, and whether there are surveys of all of these."""
-    chosen = [each for each in scans.images(target) if image in ("*", each.pattern)]
-    if not chosen:
-        raise UsageError("no-such-image", f"{target} has no image {image!r}", "the page of the target lists them")
-    parts = [_of_image(target, each, _is_surveyed(target, each)) for each in chosen]
-    return tuple(row for part in parts for row in part), all(_is_surveyed(target, each) for each in chosen)
-
-
-@lru_cache(maxsize=64)
-def _of_image(target: str, image: scans.TargetImage, surveyed: bool) -> tuple[SymbolRow, ...]:
-    """The functions of an image. ``surveyed`` is an argument only for the cache: a survey may have been made since."""
-    found = scans.symbols(target, image)
-    table = scans.surveyed(target, image) if surveyed else None
-    figures = search.figures_of(table) if table is not None else {}
-    learn(symbol.name for symbol in found)
-    return tuple(SymbolRow.of(image, each, readable(each.name), figures.get(each.address)) for each in found)
+def _point(target: str, image: str, name: str) -> str:
+    """The beginning of points in a function. In a kernel, ``kernel`` stands for it and for all of its modules."""
+    image = KERNEL if target == KERNEL else image
+    return f"{image}:{name}" if image else name
 
 
 def _row(row: SymbolRow) -> Json:
@@ -86,6 +156,7 @@ def _row(row: SymbolRow) -> Json:
         "name": row.symbol.name,
         "shown": row.shown,
         "address": row.symbol.address,
+        "at": f"{row.symbol.address:#x}",  # a browser's numbers have no room for addresses in a kernel
         "size": row.symbol.size,
         "marker": row.marker,
         "blocks": figures.blocks if figures else None,
@@ -93,48 +164,6 @@ def _row(row: SymbolRow) -> Json:
         "refused": figures.refused if figures else None,
         "reasons": dict(figures.reasons) if figures else {},
     }
-
-
-def survey(target: str, image: str) -> Json:
-    """Analyse a whole image; its figures are kept."""
-    chosen = next((each for each in scans.images(target) if each.pattern == image), None)
-    if chosen is None:
-        raise UsageError("no-such-image", f"{target} has no image {image!r}", "the page of the target lists them")
-    found = scans.scan(target) if target == "kernel" else scans.scan(str(chosen.file))
-    return {"functions": found.functions, "blocks": found.blocks, "refusals": found.refusals, "cached": found.cached}
-
-
-def function(target: str, image: str, address: str) -> Json:
-    """The graph of one function, with the places of its blocks and edges in a picture."""
-    pattern = f"{image}:{address}" if image else address
-    graph = scans.cfg(target, pattern)
-    found = with_names(graph_json(graph))
-    used = {point.name for node in graph.nodes for point in (node.pre, node.post) if point.refused}
-    found["layout"] = graph_picture.to_json(graph_picture.picture(graph))
-    found["reasons"] = {str(reason): text for reason, text in REASONS.items() if str(reason) in used}
-    found["shown"] = readable(graph.function)
-    return found
-
-
-def preview(target: str, requests: list[str]) -> Json:
-    """The outcome of every point that is requested."""
-    parsed = [parse_request(text) for text in requests]
-    if not all(isinstance(each, Request) for each in parsed):
-        raise UsageError("strategy-not-live", "a preview is of points, not of strategies", "gilk run has them")
-    wanted = [(each.spec, each.instrument == time) for each in parsed if isinstance(each, Request)]
-    rows = scans.preview(target, wanted)
-    return {
-        "points": [
-            {"point": row.point, "refused" if row.outcome.refused else "tactic": row.outcome.name} for row in rows
-        ],
-        "reasons": {row.outcome.name: str(REASONS[row.outcome.name]) for row in rows if row.outcome.refused},  # type: ignore[index]
-    }
-
-
-#: All questions that this worker answers.
-ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
-    "images": images, "warm": warm, "symbols": symbols, "survey": survey, "function": function, "preview": preview,
-}  # fmt: skip
 
 
 def answered(message: Message, answers: Mapping[str, Callable[..., Json]]) -> Message:
@@ -154,4 +183,4 @@ def serve(channel: ServerChannel, answers: Mapping[str, Callable[..., Json]]) ->
 
 
 if __name__ == "__main__":
-    serve(ServerChannel.given(), ANSWERS)
+    serve(ServerChannel.given(), LookAnswers().answers())

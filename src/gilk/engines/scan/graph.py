@@ -28,6 +28,7 @@ from gilk.targets.lines import source_lines
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
+    from gilk.engines.scan.kernel import KernelSubject
     from gilk.targets.kernel.link import Link
 
 _REGISTERS: Final = (
@@ -45,14 +46,14 @@ class FunctionContext:
     ground: Callable[[], PatchContext]
 
 
-def cfg(target: str, function: str, link: Link | None = None) -> Graph:
+def cfg(target: str, function: str, link: Link | None = None, kernel: KernelSubject | None = None) -> Graph:
     """The graph of one function of ``target``: ``[IMAGE:]NAME``, or ``[IMAGE:]0xADDRESS`` of an address in it.
 
-    ``link``: leads to another kernel than this machine's. Raises as scan does, and UsageError `ambiguous-function`,
-    `no-code`.
+    ``link``: leads to another kernel than this machine's. ``kernel``: one that has been read already. Raises as scan
+    does, and UsageError `ambiguous-function`, `no-code`.
     """
     if target == KERNEL:
-        return _of_kernel(function, link)
+        return _of_kernel(function, link, kernel)
     found, name = subjects(target, function)
     if len(found) > 1:
         several = ", ".join(subject.name for subject in found)
@@ -95,10 +96,10 @@ def _span_at(image: Image, text: str) -> FunctionSpan:
     return span
 
 
-def _of_kernel(function: str, link: Link | None) -> Graph:
+def _of_kernel(function: str, link: Link | None, kernel: KernelSubject | None) -> Graph:
     from gilk.engines.scan import kernel as survey_kernel
 
-    subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
+    subject = kernel or survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
     spec = functions.parse(function)
     image = subject.kernel.image
     chosen = [_span_at(image, spec.function)] if spec.function.startswith("0x") else subject.spans(spec)

@@ -37,6 +37,7 @@ from gilk.splice.patch_context import PatchContext
 from gilk.splice.tactics.table import OUTCOMES
 from gilk.targets.kernel.image import identity, read
 from gilk.targets.kernel.link import Link, LocalLink
+from gilk.targets.kernel.target import KernelTarget
 from gilk.values import dataclass
 from gilk.version import VERSION
 
@@ -57,27 +58,29 @@ class Share:
 
 
 class KernelSubject:
-    """A kernel that is scanned, and not changed."""
+    """A kernel that is scanned, and not changed. ``target``: a session's view of it, whose image is the same."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, link: Link, target: KernelTarget | None = None) -> None:
+        self.link = link
+        self._target = target or KernelTarget(link)
 
     @cached_property
     def kernel(self) -> KernelImage:
         """The kernel's image, with its modules. Raises ImageError, TargetError `kernel-unreadable`."""
         with without_collector():
-            return kernel(self.read())
+            return self._target.kernel
 
     def read(self) -> KernelSnapshot:
-        return read(self._link)
+        return read(self.link)
 
     @cached_property
     def analysis(self) -> KernelAnalysis:
-        return KernelAnalysis(self.kernel)
+        _ = self.kernel  # read here, without the collector
+        return self._target.analysis()
 
     @cached_property
     def identity(self) -> str:
-        return identity(self._link)
+        return identity(self.link)
 
     def ground(self) -> PatchContext:
         return kernel_context(self.analysis, _ARENA, _ARENA_SIZE)

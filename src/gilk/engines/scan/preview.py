@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
@@ -27,6 +28,9 @@ from gilk.splice.plan import Want
 from gilk.splice.points import Point
 from gilk.targets.image import analyse
 from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.scan.kernel import KernelSubject
 
 Placed = tuple[Function, Point]
 
@@ -50,18 +54,21 @@ class PlannedImage:
     placed: list[Placed]
 
 
-def preview(target: str, wanted: Sequence[tuple[Spec, bool]]) -> tuple[PlannedPoint, ...]:
+def preview(
+    target: str, wanted: Sequence[tuple[Spec, bool]], kernel: KernelSubject | None = None
+) -> tuple[PlannedPoint, ...]:
     """The outcome of every wanted point, in an ELF file, in ``pid:N`` or in ``kernel``, in the order asked for, each
     once.
 
-    The flag of a point says that calls are timed, which needs the returns as well. Raises as scan(), and UsageError
-    `no-such-block`, `not-an-instruction`, `no-preview-of-lines`.
+    The flag of a point says that calls are timed, which needs the returns as well. ``kernel``: the kernel that is
+    meant, if it is not this machine's. Raises as scan(), and UsageError `no-such-block`, `not-an-instruction`,
+    `no-preview-of-lines`.
     """
     images: dict[str, PlannedImage] = {}
     for spec, timed in wanted:
         if spec.line:
             raise UsageError("no-preview-of-lines", f"{spec} is a line of the source", "name a function instead")
-        for each, spans in _meant(target, spec, images):
+        for each, spans in _meant(target, spec, images, kernel):
             each.placed.extend(_placed(each, spans, spec.where, timed))
     return tuple(row for each in images.values() for row in _planned(each))
 
@@ -74,10 +81,10 @@ def image_of(subject: Subject) -> PlannedImage:
 
 
 def _meant(
-    target: str, spec: Spec, images: dict[str, PlannedImage]
+    target: str, spec: Spec, images: dict[str, PlannedImage], kernel: KernelSubject | None
 ) -> Iterator[tuple[PlannedImage, list[FunctionSpan]]]:
     if target == KERNEL:
-        yield _of_kernel(spec, images)
+        yield _of_kernel(spec, images, kernel)
         return
     for subject in subjects(target, str(FunctionPattern(spec.image, spec.function)))[0]:
         if subject.name not in images:
@@ -85,12 +92,14 @@ def _meant(
         yield images[subject.name], lookup.spans(images[subject.name].image, spec.function)
 
 
-def _of_kernel(spec: Spec, images: dict[str, PlannedImage]) -> tuple[PlannedImage, list[FunctionSpan]]:
+def _of_kernel(
+    spec: Spec, images: dict[str, PlannedImage], kernel: KernelSubject | None
+) -> tuple[PlannedImage, list[FunctionSpan]]:
     """The kernel as one image, with the functions that a point means; ``kernel`` in a point means the core and all
     modules."""
     from gilk.engines.scan import kernel as survey_kernel  # imported here: few need it
 
-    subject = survey_kernel.KernelSubject(survey_kernel.LocalLink())
+    subject = kernel or survey_kernel.KernelSubject(survey_kernel.LocalLink())
     if KERNEL not in images:
         planning = survey_kernel.PLANNING
         images[KERNEL] = PlannedImage(subject.kernel.image, subject.analysis, subject.ground, planning, [])

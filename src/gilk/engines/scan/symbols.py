@@ -41,10 +41,13 @@ class FunctionSymbol:
     size: int
 
 
-def images(target: str) -> tuple[TargetImage, ...]:
-    """The images of an ELF file, of ``pid:N`` or of ``kernel``, the main program first. Raises as subjects()."""
+def images(target: str, kernel: KernelSubject | None = None) -> tuple[TargetImage, ...]:
+    """The images of an ELF file, of ``pid:N`` or of ``kernel``, the main program first. Raises as subjects().
+
+    ``kernel``, here and below: the kernel that is meant, if it is not this machine's.
+    """
     if target == KERNEL:
-        names = sorted(set(_kernel().kernel.owners), key=lambda name: (name != KERNEL, name))
+        names = sorted(set((kernel or _kernel()).kernel.owners), key=lambda name: (name != KERNEL, name))
         return tuple(TargetImage(name, name, name, Path("/proc/kcore")) for name in names)
     found = subjects(target, "*")[0]
     if target.startswith("pid:"):
@@ -59,37 +62,39 @@ def _image(number: int, subject: Subject, ambiguous: bool) -> TargetImage:
     return TargetImage(subject.name, pattern, path, subject.path)
 
 
-def symbols(target: str, image: TargetImage) -> tuple[FunctionSymbol, ...]:
+def symbols(target: str, image: TargetImage, kernel: KernelSubject | None = None) -> tuple[FunctionSymbol, ...]:
     """All functions of one image, in address order. Raises ImageError."""
     if target == KERNEL:
-        found = _kernel().kernel
+        found = (kernel or _kernel()).kernel
         spans = [span for span, owner in zip(found.image.spans, found.owners, strict=True) if owner == image.name]
     else:
         spans = list(load(image.file).spans)
     return tuple(FunctionSymbol(span.name, span.start, span.end - span.start) for span in spans)
 
 
-def surveyed(target: str, image: TargetImage) -> SurveyTable | None:
+def surveyed(target: str, image: TargetImage, kernel: KernelSubject | None = None) -> SurveyTable | None:
     """The figures of an earlier survey of the whole image, from the cache; None if there was none.
 
     The figures of a file hold for the file alone, with nothing else mapped.
     """
     if target == KERNEL:
-        return _recalled().get(image.name)
+        return _recalled(kernel or _kernel()).get(image.name)
     return recall(key_of(image.file))
 
 
 class _Known:
     """The figures of a surveyed kernel, by image, read from the cache once."""
 
+    subject: ClassVar[KernelSubject | None] = None
     shares: ClassVar[dict[str, SurveyTable]] = {}
 
 
-def _recalled() -> dict[str, SurveyTable]:
+def _recalled(subject: KernelSubject) -> dict[str, SurveyTable]:
     from gilk.engines.scan.kernel import recalled  # imported here: most do not need it
 
-    if not _Known.shares:
-        _Known.shares = {share.name: share.table for share in recalled(_kernel()) or ()}
+    if not _Known.shares or _Known.subject is not subject:
+        _Known.subject = subject
+        _Known.shares = {share.name: share.table for share in recalled(subject) or ()}
     return _Known.shares
 
 

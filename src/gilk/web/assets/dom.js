@@ -69,10 +69,6 @@ export function moment(ns, apart) {
   return `${(ns / size).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(size / apart) - 1e-9))))} ${unit}`;
 }
 
-export function hex(address) {
-  return `0x${BigInt(address).toString(16)}`;
-}
-
 // The part of an address that stands for a file.
 export function fileId(path) {
   const bytes = new TextEncoder().encode(path);

@@ -21,7 +21,7 @@ export function top() {
       h("span", { class: "name" }, "gilk"),
       PAGES.map(([path, name]) =>
         h("a", { href: path, "aria-current": here === path ? "page" : null }, name))),
-    h("button", { class: "out", onclick: allOut, title: "Takes every instrument out of every process" }, "Everything out"));
+    h("button", { class: "out", onclick: allOut, title: "Takes every instrument out of every process and kernel" }, "Everything out"));
 }
 
 async function allOut() {

@@ -2,7 +2,7 @@
 // One function: its blocks as a graph. The strip at the top of a block is the point before it, the one at the bottom the
 // point after it; both are buttons. Blocks that are being counted have their hits in words and as a colour.
 
-import { h, hex, number, plural, s, short, show } from "./dom.js";
+import { h, number, plural, s, short, show } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { chosen, sessionsOf, toggle, whenChosen } from "./pane.js";
 import { sourceOf } from "./source.js";
@@ -19,7 +19,7 @@ export async function func(place, id) {
   const words = new URLSearchParams({ at: asked.get("at") ?? asked.get("name") ?? "" });
   if (image) words.set("image", image);
   const found = await get(`/target/${id}/function.json?${words}`);
-  const name = image ? `${image}:${found.function}` : found.function;
+  const name = found.point;
   const instrument = h("select", { id: "instrument" }, INSTRUMENTS.map((each) => h("option", { value: each }, each)));
   const pick = (where, what) => toggle(id, `${name}:${where}=${what ?? instrument.value}`);
   const graph = drawn(found, (where) => pick(where));
@@ -48,7 +48,7 @@ export async function func(place, id) {
 
   show(place,
     h("h1", null, found.shown),
-    h("p", null, `${found.image}, ${hex(found.start)}, ${plural(found.end - found.start, "byte")}, ${plural(found.blocks.length, "block")}. `,
+    h("p", null, `${found.image}, ${found.at}, ${plural(found.size, "byte")}, ${plural(found.blocks.length, "block")}. `,
       h("a", { href: `/target/${id}/symbols${image ? `?image=${encodeURIComponent(image)}` : ""}` }, "All functions of the image")),
     h("p", { class: "acts" },
       h("button", { onclick: () => pick("entry", "count") }, "Count calls"),
@@ -168,9 +168,8 @@ async function watch(id, found, graph, text) {
   if (!sessions.length) return () => undefined;
   return follow(sessions[0].number, (state) => {
     const counts = found.blocks.map((block) => {
-      const name = `${found.image}:${found.function}`;
-      const entry = block.index === 0 ? state.counts?.[`${name}:entry`] : undefined;
-      return state.counts?.[`${name}:@${block.index}:pre`] ?? entry;
+      const entry = block.index === 0 ? state.counts?.[`${found.label}:entry`] : undefined;
+      return state.counts?.[`${found.label}:@${block.index}:pre`] ?? entry;
     });
     graph.heat(counts);
     text.heat(counts);

@@ -2,11 +2,12 @@
 // Show the page that belongs to the address. Nothing else decides which page is shown.
 
 import { h, show } from "./dom.js";
-import { admitted } from "./talk.js";
+import { admitted, get } from "./talk.js";
 import { forgetNotice, refused, top } from "./frame.js";
 import { overview } from "./overview.js";
 import { target, symbols } from "./target.js";
 import { func } from "./function.js";
+import { lab } from "./lab.js";
 import { session } from "./session.js";
 import { about, doctor, help } from "./papers.js";
 import { program } from "./d.js";
@@ -55,7 +56,8 @@ async function render() {
     leave = (await page(place, ...match.slice(1))) ?? null;
   } catch (error) {
     if (error.name === "AbortError") return;
-    show(place, refused(error));
+    if (error.slug === "lab-starting" || error.slug === "lab-is-over") leave = lab(place, await get("/target/lab.json"));
+    else show(place, refused(error));
   }
   const heading = place.querySelector("h1");
   document.title = heading ? `${heading.textContent} – gilk` : "gilk";

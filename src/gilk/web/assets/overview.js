@@ -29,12 +29,21 @@ export async function overview(place) {
     h("h1", null, "gilk on this machine"),
     h("section", { "aria-labelledby": "sessions" }, h("h2", { id: "sessions" }, "Sessions"),
       found.sessions.length ? sessionRows(found.sessions)
-        : h("p", null, "None. Choose a process, then a function, and put an instrument into it.")),
+        : h("p", null, `None. Choose a ${found.lab ? "kernel or process" : "process"}, then a function, and put an instrument into it.`)),
+    found.kernel || found.lab ? kernels(found) : null,
     h("section", { "aria-labelledby": "processes" }, h("h2", { id: "processes" }, "Processes"),
       h("p", { class: "field" }, h("label", { for: "which" }, found.programs.length ? "Name, number or file" : "Name or number"), field), rows),
-    found.experiment_folders.length ? experiments(found) : null,
-    found.kernel ? h("p", null, h("a", { href: "/target/kernel/symbols?image=kernel" }, "The kernel of this machine")) : null);
+    found.experiment_folders.length ? experiments(found) : null);
 }
+
+function kernels(found) {
+  return h("section", { "aria-labelledby": "kernels" }, h("h2", { id: "kernels" }, "Kernels"),
+    found.lab ? h("p", null, h("a", { href: found.lab === "up" ? "/target/lab/symbols?image=kernel" : "/target/lab" }, "The kernel of the lab"),
+      ", a virtual machine, where nothing can break this one: ", LAB_IS[found.lab], found.lab === "up" ? [". ", h("a", { href: "/target/lab" }, "The lab")] : ".") : null,
+    found.kernel ? h("p", null, h("a", { href: "/target/kernel/symbols?image=kernel" }, "The kernel of this machine"), ", to look at.") : null);
+}
+
+const LAB_IS = { off: "it is off", starting: "it is starting", up: "it is up", over: "it has ended" };
 
 function experiments(found) {
   const folder = h("select", { id: "folder" }, found.experiment_folders.map((path) => h("option", { value: path }, path)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The pane below the pages on which points are picked: the chosen instruments, a preview of the plan, and a button to begin.
 
-import { fileId, h, plural, show } from "./dom.js";
+import { fileId, h, lines, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 
@@ -50,12 +50,14 @@ function draw(target) {
   place.hidden = !requests.length;
   if (target !== shownFor || !requests.length) return show(place);
   const result = h("div", { class: "plan", role: "status" });
-  const line = `gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${requests.map((each) => `-i '${each}'`).join(" ")}`;
-  const running = target.startsWith("pid-");
+  const line = commandFor(target, requests);
+  const lab = target === "lab";
+  const running = lab || target.startsWith("pid-");
   show(place, h("section", { "aria-label": "Instruments chosen" },
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
     h("ul", { class: "chosen" }, requests.map((each) => h("li", null, h("code", null, each),
       h("button", { "aria-label": `Leave out ${each}`, onclick: () => keep(target, requests.filter((one) => one !== each)) }, "×")))),
+    lab ? workloadField(place, target, requests) : null,
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
       h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
@@ -63,6 +65,26 @@ function draw(target) {
       h("button", { onclick: () => keep(target, []) }, "Clear")),
     running ? null : h("p", null, "The window puts instruments into processes. The command below does it elsewhere."),
     result, command(line)));
+}
+
+function commandFor(target, requests) {
+  const points = requests.map((each) => `-i '${each}'`).join(" ");
+  if (target !== "lab") return `gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${points}`;
+  return `gilk run --on lab ${points}${workload() ? ` -- sh -c '${workload().replaceAll("'", "'\\''")}'` : ""}`;
+}
+
+// The command that runs in the lab during a session.
+function workload() {
+  return (sessionStorage.getItem("workload") ?? "").trim();
+}
+
+function workloadField(place, target, requests) {
+  const field = h("input", { id: "workload", value: sessionStorage.getItem("workload") ?? "", autocomplete: "off", spellcheck: "false",
+    placeholder: "ls -lR /etc | sort | tail -3", oninput: () => {
+      sessionStorage.setItem("workload", field.value);
+      show(place.querySelector("details.command pre"), h("span", null, lines(commandFor(target, requests))));
+    } });
+  return h("p", { class: "field wide" }, h("label", { for: "workload" }, "Command that runs in the lab meanwhile"), field);
 }
 
 async function preview(target, requests, place) {
@@ -83,7 +105,8 @@ async function begin(target, requests, button) {
   button.disabled = true;
   notice("Putting the instruments in …");
   try {
-    const session = await post("/session", { target, requests });
+    const session = target === "lab" ? await post("/session/lab", { requests, workload: workload() })
+      : await post("/session", { target, requests });
     notice("The instruments are in.");
     keep(target, []);
     goTo(`/session/${session.number}`);
@@ -105,6 +128,7 @@ async function stagger(target, requests, place) {
     let [path, number] = ["", 1];
     do path = `${folders[0]}/experiment-${number++}.toml`; while (taken.has(path));
     const words = new URLSearchParams([["for", target], ...requests.map((each) => ["i", each])]);
+    if (target === "lab" && workload()) words.set("workload", workload());
     goTo(`/experiment/${fileId(path)}?${words}`);
   } catch (error) {
     show(place, h("p", { role: "alert" }, `${error.message} (${error.slug})`));

@@ -12,7 +12,7 @@ export function sessionRows(sessions) {
     ["Session", "", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
     ["Instruments", "", (one) => lines(one.requests.join(", ").trim())],
     ["Hits", "number", (one) => number(one.hits ?? 0)],
-    ["Dropped", "number", (one) => number(one.drops ?? 0)],
+    ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
     ["State", "", (one) => (one.end ? `over: ${one.end}` : "goes on")],
   ], sessions);
 }
@@ -43,15 +43,29 @@ export async function session(place, text) {
     }
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned ? happened(state) : null, written(state));
-    show(figures, printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}), refusedPoints(state));
+    show(figures, state.workload ? null : printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}),
+      refusedPoints(state), state.workload ? printed(state) : null);
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
-    first.printed === undefined || first.planned ? h("p", null, first.requests.join(", ")) : h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])),
-    h("p", { class: "acts" }, out, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, "The target")),
+    first.printed === undefined || first.planned || first.workload
+      ? h("p", null, first.requests.join(", "), first.workload ? [", while ", h("code", null, first.workload), " runs"] : null) : h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])),
+    blocksOf(first),
+    h("p", { class: "acts" }, out, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
     outcome, above, grown, figures, command(first.command, first.python));
   told(first);
   return follow(first.number, told);
+}
+
+const POINT = /^(?:([^:*?[]*):)?([^:*?[]+):(?:entry|return|blocks|blocks-post|@\d+:(?:pre|post)|\+0x[0-9a-f]+)=/;
+
+// Links to the graphs of the functions that have instruments, where the hits are shown. Names with globs mean several.
+function blocksOf(first) {
+  const found = first.requests.map((each) => POINT.exec(each)).filter(Boolean);
+  const links = new Map(found.map(([, image, name]) => [name, new URLSearchParams(image ? { at: name, image } : { at: name })]));
+  if (first.printed !== undefined && !first.workload || !links.size) return null;
+  return h("p", null, "The hits in its graph: ", [...links].map(([name, words], at) =>
+    [at ? ", " : "", h("a", { href: `/target/${first.target}/function?${words}` }, name)]));
 }
 
 function ended(state) {
@@ -90,7 +104,7 @@ function printed(state) {
   if (state.printed === undefined) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
-    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": state.planned ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
+    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": state.planned || state.workload ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
 }
 
 function perSecond(before, state) {

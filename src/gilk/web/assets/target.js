@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // A target's images, and its functions, which are searched while the user types, with words that say what can be instrumented.
 
-import { h, hex, number, plural, show, table } from "./dom.js";
+import { h, number, plural, show, table } from "./dom.js";
 import { again, command, notice, refused } from "./frame.js";
 import { get, post } from "./talk.js";
 import { add } from "./pane.js";
 import { sessionRows } from "./session.js";
+import { lab } from "./lab.js";
 
 const MARKS = {
   all: ["●", "all points"], some: ["◐", "some points"], none: ["▲", "no point"], "not-analysed": ["○", "not analysed"],
@@ -15,16 +16,25 @@ const SORTS = [["match", "best match"], ["name", "name"], ["address", "address"]
 
 export async function target(place, id) {
   const found = await get(`/target/${id}.json`);
+  if (found.lab) return lab(place, found);
   show(place,
     h("h1", null, found.title),
     found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
     about(id),
-    h("h2", null, "Program and libraries"),
-    table(plural(found.images.length, "image"), [
-      ["Image", "", (one) => h("a", { href: symbolsAddress(id, one.pattern) }, one.name)],
-      ["File", "", (one) => one.path],
-      ["Analysed", "", (one) => (one.surveyed ? "yes" : "not yet")],
-    ], found.images));
+    h("h2", null, isKernel(id) ? "Kernel and modules" : "Program and libraries"),
+    images(id, found));
+}
+
+export function images(id, found) {
+  return table(plural(found.images.length, "image"), [
+    ["Image", "", (one) => h("a", { href: symbolsAddress(id, one.pattern) }, one.name)],
+    isKernel(id) ? null : ["File", "", (one) => one.path],
+    ["Analysed", "", (one) => (one.surveyed ? "yes" : "not yet")],
+  ].filter(Boolean), found.images);
+}
+
+function isKernel(id) {
+  return id === "kernel" || id === "lab";
 }
 
 function about(id) {
@@ -39,6 +49,7 @@ function symbolsAddress(id, image, more = {}) {
 
 export async function symbols(place, id) {
   const known = await get(`/target/${id}.json`);
+  if (known.lab && known.lab.state !== "up") return lab(place, known);
   const asked = new URLSearchParams(location.search);
   const rows = h("div");
   const counted = h("p", { class: "counted", role: "status" });
@@ -90,7 +101,7 @@ export async function symbols(place, id) {
 
   show(place,
     h("h1", null, `Functions of ${known.title}`),
-    h("p", null, h("a", { href: `/target/${id}` }, "Its program and libraries"),
+    h("p", null, h("a", { href: `/target/${id}` }, id === "lab" ? "The lab" : isKernel(id) ? "Its modules" : "Its program and libraries"),
       id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : null,
       ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/) or an address (0x…)."),
     h("div", { class: "fields", role: "search" },
@@ -119,7 +130,7 @@ function analyse(id, image, state) {
       stop.hidden = true;
     }
   } }, "Analyse this image");
-  return h("p", { class: "hint" }, "Nobody has analysed this image yet, so it is not known which points can be had. ", button, stop);
+  return h("p", { class: "hint" }, "Nobody has analysed this image yet, so it is not known which points can be had. ", button, id === "lab" ? null : stop);
 }
 
 function functions(id, rows) {
@@ -131,8 +142,8 @@ function functions(id, rows) {
     ["Blocks", "number lesser", (row) => (row.blocks === null ? "" : number(row.blocks))],
     ["Refused", "why", (row) => why(row)],
     ["Instrument", "acts", (row) => [
-      h("button", { onclick: () => add(id, `${point(row)}:entry=count`), "aria-label": `Count calls of ${row.shown}` }, "count"),
-      h("button", { onclick: () => add(id, `${point(row)}:entry=time`), "aria-label": `Time calls of ${row.shown}` }, "time"),
+      h("button", { onclick: () => add(id, `${row.point}:entry=count`), "aria-label": `Count calls of ${row.shown}` }, "count"),
+      h("button", { onclick: () => add(id, `${row.point}:entry=time`), "aria-label": `Time calls of ${row.shown}` }, "time"),
     ]],
   ], rows);
 }
@@ -147,12 +158,8 @@ function why(row) {
   return reasons.length ? `${row.refused} of ${row.points}: ${reasons.join(", ")}` : "";
 }
 
-function point(row) {
-  return row.pattern ? `${row.pattern}:${row.name}` : row.name;
-}
-
 function functionAddress(id, row) {
-  const words = new URLSearchParams({ at: hex(row.address), name: row.name });
+  const words = new URLSearchParams({ at: row.at, name: row.name });
   if (row.pattern) words.set("image", row.pattern);
   return `/target/${id}/function?${words}`;
 }

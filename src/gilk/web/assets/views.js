@@ -10,6 +10,7 @@ const VIEWS = [["timeline", "Time line"], ["tree", "Tree"], ["flame", "Flame gra
 const [ROW, LETTER, WIDTH] = [20, 6.7, 1160]; // pixels
 const INDENT = 1.1; // rem for each level of calls
 const DEEPEST = 30; // levels of calls
+const NAMED = 6; // functions that are not followed
 
 // Links to all pages of a file.
 export function views(id, here) {
@@ -53,9 +54,23 @@ export async function tree(place, id) {
   const trees = threads.map((each) => branches(id, each, open, remember));
   show(place, found.head, cut(found),
     h("p", null, "Calls with the same callers are one line; those that took longest come first. A line opens to what it called."),
+    found.lacking ? h("p", { class: "hint" }, lines(capital(found.lacking.trim()))) : null,
     threads.length ? threads.map((each, at) => h("section", null, h("h2", null, each.thread), trees[at])) : h("p", null, "There are no calls."),
     h("p", { class: "hint" }, "Keys: ↑ ↓ move, → opens, ← closes."), command(found.command, found.python));
   await Promise.all(trees.map((each) => each.opened()));
+}
+
+function capital(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+// The functions that a line's function calls and that are not followed: their calls are not in the tree.
+function unfollowed(one, indent) {
+  if (!one.not_followed) return null;
+  const more = one.not_followed.length - NAMED;
+  const note = h("div", { class: "hint lacking" }, `not followed: ${one.not_followed.slice(0, NAMED).join(", ")}${more > 0 ? ` and ${number(more)} more` : ""}`);
+  note.style.marginLeft = `calc(${indent} + 2rem)`;
+  return note;
 }
 
 function branches(id, thread, open, remember) {
@@ -81,7 +96,7 @@ function branches(id, thread, open, remember) {
     button.style.marginLeft = `${step * (innerWidth < 600 ? INDENT / 2 : INDENT)}rem`;
     return h("tr", { "data-depth": depth },
       h("td", { class: "number" }, duration(one.total)), h("td", { class: "number lesser" }, duration(one.self)), h("td", { class: "number" }, number(one.calls)),
-      h("td", { class: "name" }, button, h("span", { class: "lesser hint" }, ` ${one.image}${one.open ? `, ${plural(one.open, "call")} still under way` : ""}`)),
+      h("td", { class: "name" }, button, h("span", { class: "lesser hint" }, ` ${one.image}${one.open ? `, ${plural(one.open, "call")} still under way` : ""}`), unfollowed(one, button.style.marginLeft)),
       h("td", { class: "lesser" }, inTimeline(id, { q: one.function.slice(0, 200) }, "find", h("span", { class: "unseen" }, ` ${name} in the time line`))));
   }
 
@@ -283,7 +298,7 @@ export async function sql(place, id) {
       found.rows.length ? wide("Answer", found.columns.map((name, at) => [name, typeof found.rows[0][at] === "number" ? "number" : "", (row) => (row[at] === null ? "" : String(row[at]))]),
         found.rows) : null) : null,
     h("section", null, h("h2", null, "Tables"), found.tables.map((one) =>
-      h("p", null, h("b", null, one.name), ` (${plural(one.rows, "row")}): ${one.columns.join(", ")}`))),
+      h("p", null, h("b", null, one.name), `${one.rows === null ? "" : ` (${plural(one.rows, "row")})`}: ${one.columns.join(", ")}`))),
     h("p", { class: "hint" }, "Times are in ns. DuckDB answers; it reads this file alone, changes nothing, and is given a minute. Ctrl-Enter asks."),
     command(found.command));
 }

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A kernel of another machine that stays while it is looked at, and while runs in it are watched, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gilk.engines.scan.kernel import KernelSubject
+from gilk.runs.elsewhere import Elsewhere, reach
+from gilk.runs.live import KernelLiveRun
+from gilk.session.request import Request
+from gilk.targets.kernel.channel import Sink
+from gilk.targets.kernel.target import KernelTarget
+
+__all__ = ["KernelSubject", "WatchedKernel", "watched_kernel"]
+
+
+class WatchedKernel:
+    """Use it as a context manager, or call close(). ``subject``: the kernel for scans, which read it once."""
+
+    def __init__(self, elsewhere: Elsewhere) -> None:
+        self._elsewhere = elsewhere
+        self._read()
+
+    def _read(self) -> None:
+        self._target = KernelTarget(self._elsewhere.link)
+        self.subject = KernelSubject(self._elsewhere.link, self._target)
+
+    def __enter__(self) -> WatchedKernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def release(self) -> str:
+        """The kernel's release, as uname -r gives it."""
+        return self._elsewhere.link.release
+
+    @property
+    def console(self) -> str:
+        """The console output of the kernel until now; '' if it is not known."""
+        return self._elsewhere.console()
+
+    def refresh(self) -> bool:
+        """Have the kernel read anew when it is next needed, if modules were loaded or unloaded since; returns whether
+        that is so. No session may be in it, since the code would be read with the changes of the session."""
+        changed = KernelSubject(self._elsewhere.link).identity != self.subject.identity
+        if changed:
+            self._read()
+        return changed
+
+    def watch(self, descriptors: Sequence[int]) -> None:
+        """Wait until one of the descriptors can be read. Raises MachineGone as soon as the machine ends."""
+        self._elsewhere.watch(descriptors)
+
+    def live(self, requests: Sequence[Request], command: Sequence[str], take: Sink) -> KernelLiveRun:
+        """A run that is watched, and leaves the kernel when it ends; no probe is in yet. ``command`` runs on the
+        machine, if it is not empty, and its output is given to ``take``."""
+        return KernelLiveRun(
+            [], list(requests), command=tuple(command), kernel=self._target, elsewhere=self._elsewhere, take=take
+        )
+
+    def close(self) -> None:
+        """Let go of the machine; a virtual machine of the lab ends then."""
+        self._elsewhere.close()
+
+
+def watched_kernel(machine: str) -> WatchedKernel:
+    """The kernel of ``lab``, a fresh virtual machine, or of ``ssh:HOST``. Raises UsageError, TargetError."""
+    return WatchedKernel(reach(machine))

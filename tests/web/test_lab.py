@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The kernel of the lab in the window: in a real browser, by mouse and by keyboard alone; counts beside the number of
+calls that a program makes, the kernel's own words for its addresses, and its code as a program in the machine reads it.
+
+One machine serves most tests, in their order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from gilk.web.grants import identity_of_file
+from tests.behaviour.harness import wait_for
+from tests.web.served import Asking, Served, served
+from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
+
+__all__ = ["asking", "browser", "context", "page"]  # fixtures
+
+FUNCTIONS = "/target/lab/symbols?image=kernel"
+GETSID = "kernel:__x64_sys_getsid:entry=count"
+PATIENCE = 300  # seconds; the machine is emulated, and this one may be busy
+#: A program that prints the code at an address of the kernel that it runs in, by /proc/kcore alone.
+READS = """
+import struct, sys
+address, size = int(sys.argv[1], 16), int(sys.argv[2])
+with open("/proc/kcore", "rb") as core:
+    head = core.read(64)
+    first, = struct.unpack_from("<Q", head, 32)
+    each, count = struct.unpack_from("<HH", head, 54)
+    core.seek(first)
+    for part in (struct.unpack_from("<IIQQQQQQ", core.read(each)) for _ in range(count)):
+        if part[0] == 1 and part[3] <= address < part[3] + part[5]:
+            core.seek(part[2] + address - part[3])
+            print(core.read(size).hex())
+            break
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiments")
+
+
+@pytest.fixture(scope="module")
+def window(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("web"), "--on", "lab", "--experiments", folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def up(asking: Asking) -> Asking:
+    """Requests to a window whose lab is up."""
+    assert wait_for(lambda: lab_of(asking)["state"] != "starting", PATIENCE)
+    assert lab_of(asking)["state"] == "up", lab_of(asking)
+    return asking
+
+
+def lab_of(asking: Asking) -> Any:
+    return asking.get("/target/lab.json")["lab"]
+
+
+def ended(asking: Asking, number: int) -> Any:
+    """A session, once it is over."""
+    found: dict[str, Any] = {}
+    path = f"/session/{number}.json"
+    assert wait_for(lambda: found.update(asking.get(path)) or (found["end"] and "report" in found), PATIENCE)
+    return found
+
+
+def run(asking: Asking, requests: list[str], workload: str) -> Any:
+    """A session in the lab while a command runs there, once it is over."""
+    begun = asking.post("/session/lab", requests=requests, workload=workload)
+    assert "number" in begun, begun
+    return ended(asking, begun["number"])
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All processes that a process has started, and those that these have, and so on."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            yield child
+            yield from descendants(child)
+
+
+def machines(pid: int) -> set[int]:
+    return {child for child in descendants(pid) if "qemu" in Path(f"/proc/{child}/comm").read_text()}
+
+
+def test_the_lab_comes_up_and_a_function_is_found_by_mouse(page: Page, window: Served) -> None:
+    """The pages of the kernel show the lab's state until it is up, and then themselves."""
+    opened(page, window, "/")
+    expect(page.get_by_role("link", name="The kernel of the lab")).to_be_visible()
+    suits(page, "an overview with a lab")
+    opened(page, window, FUNCTIONS)
+    expect(page.get_by_label("Function", exact=True)).to_be_visible(timeout=1000 * PATIENCE)
+    page.get_by_label("Function", exact=True).fill("pipe_writ")
+    expect(page.locator("td.name")).to_have_text(["pipe_write"])
+    page.get_by_role("link", name="pipe_write", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("pipe_write")
+    expect(page.locator(".graph g.point.refused").first).to_contain_text("refused: static-call")
+    suits(page, "a function of the kernel")
+    narrow(page, "a function of the kernel")
+
+
+def test_functions_and_blocks_are_those_of_the_kernel(up: Asking) -> None:
+    """The addresses are those of the lab's own kallsyms; the page has them as text, which no browser rounds."""
+    row = up.get("/target/lab/symbols.json?image=kernel&q=pipe_write")["rows"][0]
+    found = run(up, [GETSID], "grep ' pipe_write$' /proc/kallsyms; uname -r")
+    address, kind, name, release = found["printed"].split()
+    assert (int(row["at"], 16), kind, name) == (int(address, 16), "t", row["name"])
+    assert release == lab_of(up)["release"]
+    shown = up.get(f"/target/lab/function.json?image=kernel&at={row['at']}")
+    assert (shown["function"], shown["at"], shown["point"]) == ("pipe_write", row["at"], "kernel:pipe_write")
+
+
+def test_counts_are_those_of_a_program_that_knows_how_often_it_calls(up: Asking) -> None:
+    workload = "exec python3 -ISc 'import os; [os.getsid(0) for _ in range(700)]; print(1)'"
+    found = run(up, [GETSID, "kernel:__x64_sys_getsid:entry=time"], workload)
+    assert found["counts"][GETSID.partition("=")[0]] == 700
+    assert found["latency"]["__x64_sys_getsid"]["calls"] == 700
+    assert (found["printed"], found["end"]) == ("1\n", "its command has ended")
+    assert found["report"]["restored"] is True
+    words = shlex.split(found["command"])
+    assert words[:6] == ["gilk", "run", "--on", "lab", "-i", GETSID] and words[-1] == workload
+
+
+def test_the_code_is_what_it_was(up: Asking, tmp_path: Path) -> None:
+    """A program in the machine reads the function's code before, during and after a session in it; only during one it
+    is different, and what a preview has promised is there."""
+    shown = up.get("/target/lab/function.json?image=kernel&at=pipe_write")
+    (tmp_path / "reads.py").write_text(READS)
+    reads = f"python3 -ISB {tmp_path}/reads.py {shown['at']} {shown['size']}"
+    before = run(up, [GETSID], reads)["printed"]
+    assert len(before.strip()) == 2 * shown["size"]
+    requests = ["kernel:pipe_write:blocks=count"]
+    planned = up.post("/preview", target="lab", requests=requests)["points"]
+    during = run(up, requests, reads)
+    assert len(during["printed"]) == len(before) and during["printed"] != before
+    assert during["report"]["restored"] is True
+    assert {row["point"]: row["tactic"] for row in planned if "tactic" in row} == during["tactics"]
+    assert {row["point"]: row["refused"] for row in planned if "refused" in row} == during["refused"] != {}
+    assert run(up, [GETSID], reads)["printed"] == before
+
+
+def test_a_session_by_mouse_heats_the_blocks(page: Page, window: Served, up: Asking) -> None:
+    opened(page, window, "/target/lab/function?image=kernel&at=pipe_write")
+    page.get_by_role("button", name="@1:pre", exact=False).first.click()
+    page.get_by_role("button", name="Count every block").click()
+    page.get_by_label("Command that runs in the lab").fill("while :; do echo 'a  b' | cat; done")
+    page.get_by_role("button", name="Preview the plan").click()
+    expect(page.get_by_text("points can be had")).to_be_visible()
+    page.get_by_text("As a command").last.click()
+    expect(page.locator("#pane pre").first).to_contain_text(
+        "gilk run --on lab -i 'kernel:pipe_write:@1:pre=count' -i 'kernel:pipe_write:blocks=count' -- sh -c 'while :;"
+    )
+    suits(page, "instruments chosen for the kernel")
+    narrow(page, "instruments chosen for the kernel")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", name="Counts")).to_be_visible()
+    page.get_by_role("link", name="pipe_write", exact=True).click()
+    expect(page.locator("g.heat6").first).to_be_attached(timeout=1000 * PATIENCE)
+    suits(page, "counted blocks of the kernel")
+    page.get_by_role("link", name="Session").click()
+    expect(page.get_by_label("Output of the workload")).to_contain_text("a  b", timeout=1000 * PATIENCE)
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
+    suits(page, "a session in the lab that is over")
+    narrow(page, "a session in the lab that is over")
+    running = run(up, [GETSID], "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c 'whil[e] :;'")
+    assert running["printed"] == "0\n", "the command has ended with its session"
+
+
+def test_a_session_by_keyboard_alone(page: Page, window: Served, up: Asking) -> None:
+    opened(page, window, "/target/lab")
+    expect(page.get_by_text("It is up: kernel")).to_be_visible()
+    suits(page, "a lab that is up")
+    narrow(page, "a lab that is up")
+    reach(page, page.get_by_role("link", name="Find a function"))
+    page.keyboard.press("Enter")
+    ready(page)  # only then the page takes the focus
+    reach(page, page.get_by_label("Function", exact=True))
+    page.keyboard.type("__x64_sys_getsid")
+    expect(page.locator("td.name")).to_have_text(["__x64_sys_getsid"])
+    reach(page, page.get_by_role("button", name="Time calls of __x64_sys_getsid"))
+    page.keyboard.press("Enter")
+    reach(page, page.get_by_label("Command that runs in the lab"))
+    page.keyboard.press("Control+a")
+    page.keyboard.type("""exec python3 -ISc 'import os; [os.getsid(0) for _ in range(50)]; input()'""")
+    reach(page, page.get_by_role("button", name="Begin"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Its command has ended.")).to_be_visible(timeout=1000 * PATIENCE)
+    expect(page.get_by_text("50 calls")).to_be_visible()
+    expect(page.get_by_label("Output of the workload")).to_contain_text("EOFError")  # it has no input
+
+
+def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up: Asking, folder: Path) -> None:
+    """An experiment from the list of chosen instruments to the time line of its samples; each repetition has a machine
+    of its own, as on the command line."""
+    opened(page, window, f"{FUNCTIONS}&q=__x64_sys_getsid")
+    page.get_by_role("button", name="Count calls of __x64_sys_getsid").click()
+    page.get_by_role("button", name="Time calls of __x64_sys_getsid").click()
+    page.get_by_label("Function", exact=True).fill("pipe_write")
+    page.get_by_role("button", name="Count calls of pipe_write").click()
+    workload = 'python3 -ISc "import os; [os.getsid(0) for _ in range(700)]"; echo "it\'s" | cat'
+    page.get_by_label("Command that runs in the lab").fill(workload)
+    page.get_by_role("button", name="As an experiment").click()
+    expect(page.get_by_role("slider")).to_have_count(6)
+    page.get_by_label("Samples to").fill("lab.parquet")
+    page.get_by_label("Samples to").blur()
+    start = page.get_by_role("spinbutton", name="Start of kernel:pipe_write:entry=count in seconds")
+    start.fill("0.2")
+    start.blur()
+    expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile("lab.parquet(.|\n)*start = 0.2\n"))
+    suits(page, "an experiment in the lab")
+    narrow(page, "an experiment in the lab")
+    page.get_by_role("button", name="Begin").click()
+    out = page.get_by_text("the code was compared: it is what it was")
+    expect(out).to_be_visible(timeout=1000 * PATIENCE)
+    (file,) = folder.glob("*.toml")
+    planned = tomllib.loads(file.read_text())
+    assert (planned["machine"], planned["targets"]) == ("lab", ["kernel"])
+    assert planned["workload"] == {"command": workload}
+    made = ended(up, int(page.url.rpartition("/")[2]))
+    assert made["printed"] == "it's\n" and made["command"].endswith(f"gilk experiment run {file.name}")
+    (found,) = made["report"]["runs"]
+    assert found["counts"]["kernel:__x64_sys_getsid:entry"] == 700
+    first, _, last = (one["in"][0] - found["began"] for one in found["instruments"])
+    assert first < 0 and last >= 200_000_000, "the one that was staggered went in while the command ran"
+    page.get_by_role("link", name="lab.parquet").click()
+    expect(page.get_by_role("table", name="Functions in view")).to_contain_text("__x64_sys_getsid")
+    sql = "select count(*) from calls where function = '__x64_sys_getsid'"
+    answer = up.get(f"/file/{identity_of_file(folder / 'lab.parquet')}/sql.json?{urlencode({'q': sql})}")
+    assert answer["rows"] == [[700]]
+    assert lab_of(up)["state"] == "up", "it has had a machine of its own"
+
+
+def test_the_analysis_says_which_points_can_be_had(page: Page, window: Served, up: Asking) -> None:
+    """The figures of a function are those that its graph has."""
+    opened(page, window, f"{FUNCTIONS}&q=pipe_write")
+    page.get_by_role("button", name="Analyse this image").click()
+    expect(page.get_by_text("some points").last).to_be_visible(timeout=1000 * PATIENCE)
+    row = up.get("/target/lab/symbols.json?image=kernel&q=pipe_write")["rows"][0]
+    blocks = up.get("/target/lab/function.json?image=kernel&at=pipe_write")["blocks"]
+    refused = [point for block in blocks for point in block["points"].values() if "refused" in point]
+    assert (row["blocks"], row["refused"]) == (len(blocks), len(refused))
+
+
+def test_a_module_that_a_command_loads_is_there_afterwards(up: Asking) -> None:
+    """Its function counts the three reads of a file in /sys that it answers."""
+    assert run(up, [GETSID], "modprobe dummy numdummies=1 && cat /sys/module/dummy/initstate")["printed"] == "live\n"
+    assert "dummy" in {each["name"] for each in up.get("/target/lab.json")["images"]}
+    row = up.get("/target/lab/symbols.json?image=dummy&q=dummy_get_stats64")["rows"][0]
+    assert up.get(f"/target/lab/function.json?image=dummy&at={row['at']}")["point"] == row["point"]
+    reads = "for n in 1 2 3; do cat /sys/class/net/dummy0/statistics/rx_bytes; done"
+    found = run(up, [f"{row['point']}:entry=count"], reads)
+    assert (found["printed"], found["counts"]) == ("0\n" * 3, {"kernel:dummy_get_stats64:entry": 3})
+    assert found["report"]["restored"] is True
+
+
+def test_one_session_at_a_time(up: Asking) -> None:
+    begun = up.post("/session/lab", requests=[GETSID], workload="")
+    assert up.post("/session/lab", requests=[GETSID], workload="")["error"]["slug"] == "lab-busy"
+    assert up.post("/survey", target="lab", image="kernel")["error"]["slug"] == "lab-busy"
+    assert up.get("/target/lab/function.json?image=kernel&at=pipe_read")["function"] == "pipe_read", "others look on"
+    sessions = {each["number"]: each for each in up.post("/end")["sessions"]}
+    over = sessions[begun["number"]]
+    assert over["report"]["restored"] is True and over["end"] == "everything was taken out"
+
+
+@pytest.mark.parametrize(
+    ("requests", "slug"),
+    [(["kernel:nothing_like_it:entry=count"], "no-such-function"), (["main:entry=count"], "remote-kernel-only"),
+     (["kernel:pipe_write:@999:pre=count"], "no-such-block"), (["kernel:pipe_write:entry=a.c:f"], "c-not-live"),
+     ([], "bad-request")],
+)  # fmt: skip
+def test_refused_instruments_change_nothing(up: Asking, requests: list[str], slug: str) -> None:
+    answer = up.post("/session/lab", requests=requests, workload="touch /tmp/no")
+    assert answer["error"]["slug"] == slug, answer
+    assert run(up, [GETSID], "ls /tmp/no 2>&1 | wc -l")["report"]["restored"] is True
+    assert "No such file" in run(up, [GETSID], "ls /tmp/no")["printed"]
+
+
+def test_a_search_without_end_is_given_up(up: Asking) -> None:
+    address = "/target/lab/symbols.json?image=kernel&q="
+    assert up.get(f"{address}/^(.*.*.*.*.*)*%23$/")["error"]["slug"] == "search-too-slow"
+    assert up.get(f"{address}pipe_write")["found"] == 1
+
+
+def test_a_machine_that_dies_is_shown_and_another_is_started(page: Page, window: Served, up: Asking) -> None:
+    """The session in it is over, without a word on code that is there no more; the window goes on."""
+    begun = up.post("/session/lab", requests=[GETSID], workload="sleep 1000")
+    (machine,) = machines(begun["host"])
+    os.kill(machine, signal.SIGKILL)
+    last = ended(up, begun["number"])
+    assert last["report"] is None or last["report"]["restored"] is None
+    assert wait_for(lambda: lab_of(up)["state"] == "over")
+    assert lab_of(up)["why"]["slug"] == "lab-qemu"
+    assert up.post("/session/lab", requests=[GETSID], workload="")["error"]["slug"] == "lab-is-over"
+    opened(page, window, FUNCTIONS)
+    expect(page.get_by_role("heading", name="It has ended")).to_be_visible()
+    suits(page, "a lab that has ended")
+    narrow(page, "a lab that has ended")
+    reach(page, page.get_by_role("button", name="Start the lab"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Function", exact=True)).to_be_visible(timeout=1000 * PATIENCE)
+    assert run(up, [GETSID], "true")["report"]["restored"] is True
+
+
+def test_ending_the_lab_takes_its_session_along(page: Page, window: Served, up: Asking) -> None:
+    begun = up.post("/session/lab", requests=[GETSID], workload="sleep 1000")
+    (machine,) = machines(begun["host"])
+    opened(page, window, "/target/lab")
+    page.get_by_role("button", name="End the lab").click()
+    expect(page.get_by_text("It has ended.")).to_be_visible()
+    over = ended(up, begun["number"])
+    assert over["end"] == "the lab was ended" and over["report"]["restored"] is True
+    assert not Path(f"/proc/{machine}").exists()
+
+
+def test_the_machine_ends_with_the_window(tmp_path: Path) -> None:
+    """The server is killed while the machine starts, which nobody then waits for."""
+    with served(tmp_path, "--on", "lab") as window:
+        found: set[int] = set()
+        assert wait_for(lambda: bool(found.update(machines(window.process.pid)) or found))
+        window.process.kill()
+        assert wait_for(lambda: all(not Path(f"/proc/{machine}").exists() for machine in found), PATIENCE)
+
+
+def test_a_window_has_a_lab_only_if_it_was_given_one(tmp_path: Path) -> None:
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        asking = Asking(window)
+        assert asking.get("/index.json")["lab"] is None
+        for answer in (
+            asking.get("/target/lab.json"), asking.post("/lab/start"), asking.post("/lab/end"),
+            asking.post("/session/lab", requests=[GETSID], workload="true"),
+            asking.post("/preview", target="lab", requests=[GETSID]), asking.post("/survey", target="lab", image=""),
+        ):  # fmt: skip
+            assert answer["error"]["slug"] == "not-granted", answer
+        assert machines(window.process.pid) == set()
+
+
+def test_a_machine_that_cannot_be_started_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with served(tmp_path, "--on", "lab") as window:
+        asking = Asking(window)
+        assert wait_for(lambda: lab_of(asking)["state"] == "over")
+        assert lab_of(asking)["why"]["slug"] == "lab-no-qemu"
+        assert asking.get(f"{FUNCTIONS.replace('?', '.json?')}")["error"]["slug"] == "lab-is-over"
+        assert asking.post("/lab/end")["state"] == "over"
