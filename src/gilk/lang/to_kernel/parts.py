@@ -117,6 +117,16 @@ def merge(p: Printing, kept: int, made: int, bits: int, shift: int) -> None:
         code.keep(made)
 
 
+def address(p: Printing, node: ir.Address, value: Emit) -> None:
+    """Print code after which rax is the address of a variable at a fixed place, or of a part of one."""
+    of = node.of if isinstance(node.of, ir.Part) else ir.Part(node.of.type, node.of, 0)
+    assert isinstance(of.whole, ir.Place)
+    with _offset(p, of, _start(p, of.whole), value) as at:
+        p.code.call("address", of.whole.scope != "this", at, size_of(of.type, p.strsize))
+    p.code.emit("test rax")
+    p.code.branch("jz", p.fault)
+
+
 # A variable with a part: one at a fixed place, or a copy of a looked-up one at an offset in the frame.
 
 

@@ -125,6 +125,10 @@ def _part(p: Printing, node: ir.Part) -> None:
     parts.read(p, node, value)
 
 
+def _address(p: Printing, node: ir.Address) -> None:
+    parts.address(p, node, value)
+
+
 def _unary(p: Printing, node: ir.Unary) -> None:
     if isinstance(node.operand.type, String):
         data.present(p, node.operand, value)
@@ -379,11 +383,11 @@ def _part_of_device(p: Printing, node: ir.Call) -> None:
 
 
 _NAMES: dict[type, str] = {
-    ir.Address: "the address of a variable",
     ir.Literal: "a string as a number", ir.Xlate: "xlate", ir.Ask: "a system call",
 }  # fmt: skip
 _HANDLERS: dict[type, Callable[[Printing, Any], None]] = {
-    ir.Constant: _constant, ir.Argument: _argument, ir.Place: _read, ir.Keyed: _read, ir.Field: _field, ir.Part: _part,
+    ir.Constant: _constant, ir.Argument: _argument, ir.Place: _read, ir.Keyed: _read, ir.Field: _field,
+    ir.Part: _part, ir.Address: _address,
     ir.Register: _register, ir.Unary: _unary, ir.Binary: _binary, ir.Conditional: _conditional, ir.Convert: _convert,
     machine.Reg: _reg, ir.Peek: _peek,
     ir.Assign: _assign, ir.Step: _step, ir.Comma: _comma, ir.Bound: _bound, ir.Let: _let, ir.Call: _call,

@@ -110,6 +110,18 @@ HELPER(bcopy_text)
 	return 1;
 }
 
+/* The address of a variable, which may be read by it as other memory. */
+HELPER(address)
+{
+	struct ilk_run *run = run_of(frame);
+
+	if (!a)
+		return (u64)at(run, b, c);
+	if (!is_in(run, b, c, run->clauses->layout.globals_size))
+		return 0;
+	return (u64)(run->clauses->memory + run->clauses->layout.globals + b);
+}
+
 /* The same as loaded_all() for a store, which needs a page that can be written to. */
 static bool stored_all(struct ilk_run *run, u64 address, const void *from, u64 size)
 {
