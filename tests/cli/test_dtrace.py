@@ -479,6 +479,22 @@ def test_list_reports_descriptions_that_match_nothing(dtrace: Dtrace) -> None:
     assert done.stderr == "dtrace: failed to match :nosuch::: No probe matches description\n"
 
 
+def test_a_list_without_a_process_has_the_system_calls(dtrace: Dtrace) -> None:
+    """They are those of the kernel's header; only a description that means some is told to take a process."""
+    header = subprocess.run(
+        ["cc", "-E", "-dM", "-include", "asm/unistd_64.h", "-x", "c", "/dev/null"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    done = dtrace("-l", "-n", "syscall::read*:entry", "-n", "syscall::nosuch*:")
+    listed = [line.split()[1:] for line in done.stdout.splitlines()[1:]]
+    wanted = set(re.findall(r"__NR_(read\w*) ", header))
+    assert len(wanted) > 3
+    assert sorted(listed) == sorted(["syscall", "vmlinux", name, "entry"] for name in wanted)
+    assert done.stderr == "dtrace: failed to match syscall::nosuch*:: No probe matches description\n"
+    assert "that takes a process" in dtrace("-n", "syscall::read*:entry").stderr
+    assert dtrace("-n", "syscall::nosuch*:entry").stderr.endswith("does not match any probes\n")
+
+
 def test_compiling_without_a_program_succeeds(dtrace: Dtrace) -> None:
     assert dtrace("-e", "-b", "1k").returncode == 0
 

@@ -154,7 +154,7 @@ class _Costs:
 
     def _put(self, datum: Datum) -> Cost:
         match datum.kind:
-            case Kind.INT:
+            case Kind.INT | Kind.STACK:
                 return _STORED
             case Kind.STRING:
                 return self._helper("gd_put_string", datum.size)

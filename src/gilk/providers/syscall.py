@@ -11,7 +11,7 @@ from functools import lru_cache
 from gilk.analysis.system_calls import SystemCall, system_calls
 from gilk.arch.syscalls import NAMES, NUMBERS
 from gilk.errors import TargetError
-from gilk.lang.d.probes import Description
+from gilk.lang.d.probes import Description, Key
 from gilk.lang.ir import Given
 from gilk.lang.machine import SyscallArg, SyscallError, SyscallNumber, SyscallResult
 from gilk.providers.probe import ProbeSite, ProcessProbe
@@ -41,17 +41,20 @@ Made = dict[int | None, list[tuple[Loaded, SystemCall]]]
 
 
 def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
+    for key in names(description):
+        _, _, name, side = key
+        yield ProcessProbe(key, tuple(sites(calls(process), NUMBERS[name], side)))
+
+
+def names(description: Description) -> Iterator[Key]:
+    """The names of the probes that the description matches, which are the same in all processes."""
     provider, module = description.provider or "*", description.module or "*"
     if not (fnmatch.fnmatchcase("syscall", provider) and fnmatch.fnmatchcase(_MODULE, module)):
         return
     sides = [side for side in ("entry", "return") if fnmatch.fnmatchcase(side, description.name or "*")]
-    numbers = [number for number, name in NAMES.items() if is_meant(name, description.function or "*")]
-    if not sides or not numbers:
-        return
-    made = calls(process)
-    for number in numbers:
-        for side in sides:
-            yield ProcessProbe(("syscall", _MODULE, NAMES[number], side), tuple(sites(made, number, side)))
+    for name in NAMES.values():
+        if is_meant(name, description.function or "*"):
+            yield from (("syscall", _MODULE, name, side) for side in sides)
 
 
 def is_meant(name: str, glob: str) -> bool:

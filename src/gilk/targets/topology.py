@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -16,6 +17,16 @@ def chips() -> dict[int, int]:
     for path in _PROCESSORS.glob("cpu[0-9]*/topology/physical_package_id"):
         known[int(path.parts[-3].removeprefix("cpu"))] = int(path.read_text())
     return known
+
+
+def most() -> int:
+    """The number after the greatest that a processor of this machine may have, those that are not there yet included;
+    where the kernel does not tell, the number of those that are there."""
+    try:
+        ranges = (_PROCESSORS / "possible").read_text()
+    except OSError:
+        return os.cpu_count() or 1
+    return max(map(int, re.findall(r"\d+", ranges)), default=0) + 1
 
 
 def nodes() -> dict[int, int]:

@@ -17,6 +17,7 @@ def test_chips_and_nodes_are_those_of_lscpu() -> None:
     done = subprocess.run(["lscpu", "-y", "-p=CPU,SOCKET,NODE"], capture_output=True, text=True, check=True)
     rows = [line.split(",") for line in done.stdout.splitlines() if not line.startswith("#")]
     assert topology.chips() == {int(cpu): int(chip) for cpu, chip, _ in rows if chip}
+    assert topology.most() > max(int(cpu) for cpu, *_ in rows)
     assert topology.nodes() == {int(cpu): int(node) for cpu, _, node in rows if node}
 
 

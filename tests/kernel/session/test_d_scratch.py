@@ -63,7 +63,7 @@ def test_alloca_bcopy_and_copyin_use_scratch_memory(kernel: KernelTarget, guest:
 BAD = {
     "alloca(5000)": "out of scratch space",
     "this->p = alloca(8); this->q = alloca(4090)": "out of scratch space",
-    "bcopy(curthread, alloca(8), 16)": "invalid address",
+    "bcopy(curthread, alloca(8), 16)": "invalid size",
     "bcopy(curthread, alloca(8), 5000)": "invalid size",
     "bcopy(curthread, alloca(8), -1)": "invalid size",
     "bcopy((void *)0xdead000000000100, alloca(8), 8)": "invalid address",

@@ -10,6 +10,7 @@ import socket
 
 import pytest
 
+from gilk.lang.to_kernel.code import LARGEST_FRAME
 from gilk.trace.d.events import DropKind
 from gilk.trace.d.layout import GRANULE, BufferPolicy
 from gilk.trace.d.memory import MemoryOptions
@@ -290,7 +291,7 @@ def test_copying_a_string_from_memory_is_within_its_bound(texts: Texts) -> None:
 # Scratch memory, and that of a process.
 
 SCRATCH = 4096  # ILK_D_SCRATCH
-BAD_ADDRESS, BAD_SIZE, NO_SCRATCH = 1, 10, 5  # enum gd_fault
+BAD_ADDRESS, ILLEGAL, BAD_SIZE, NO_SCRATCH = 1, 3, 10, 5  # enum gd_fault
 USER = 1 << 40  # nothing is there
 
 
@@ -337,6 +338,20 @@ def test_stores_go_only_to_scratch_memory(bench: Bench, size: int) -> None:
     bench.begin()
     assert bench.within("assign", scratch, place, size or 1).fault == BAD_ADDRESS  # it was of another clause
     assert other.raw == bytes(512)
+
+
+def test_variables_have_addresses_and_nothing_else_does(bench: Bench) -> None:
+    """What is stored in a variable is at its address; no number leads out of the frame or the globals."""
+    place = bench.put(0, b"seen by address")
+    assert ctypes.string_at(bench.within("address", 0, place, 15).result, 15) == b"seen by address"
+    assert bench.within("store_global", place, 100, 15).result
+    assert ctypes.string_at(bench.within("address", 1, 100, 15).result, 15) == b"seen by address"
+    for which, end in ((0, LARGEST_FRAME), (1, 512)):
+        assert bench.within("address", which, end - 8, 8).result
+        for at, size in ((end, 8), (end - 7, 8), (0, end + 1), (-8, 8), (1 << 63, 8), (8, -8), (-8, -8)):
+            bench.begin()
+            called = bench.within("address", which, at, size)
+            assert (called.result, called.fault) == (0, ILLEGAL), (which, at, size)
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 4000, SCRATCH])

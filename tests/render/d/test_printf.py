@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from gilk.lang.d.printf import parse_format
 from gilk.lang.data import Aggregating, Function
 from gilk.render.d.distribution import distribution
-from gilk.render.d.printf import WIDEST, render
+from gilk.render.d.printf import WIDEST, WRITTEN, render
 from gilk.trace.d.values import Bytes, Distribution, Floating, Integer, Stack, Symbol, Text, Value
 
 EVENS = Aggregating(Function.LQUANTIZE, low=0, high=2, step=2)
@@ -166,10 +167,19 @@ def test_conversions_with_at_take_the_aggregations_in_turn_and_repeat_the_last()
 @pytest.mark.parametrize("width", [1 << 31, WIDEST + 1, (1 << 31) - 1])
 def test_widths_are_limited(width: int) -> None:
     """A width that a traced process can influence does not fill the memory."""
-    assert d("%*d", Integer(min(width, (1 << 31) - 1), 4), Integer(1)) == b" " * (WIDEST - 1) + b"1"
-    assert d(f"%-{width}d", Integer(1)) == b"1" + b" " * (WIDEST - 1)
-    assert d(f"%.{width}d", Integer(1)) == b"1".rjust(WIDEST, b"0")
-    assert len(d(f"%.{width}f", Floating(1.5))) == WIDEST + 2
+    asked = Integer(min(width, (1 << 31) - 1), 4)
+    assert d("%*d", asked, Integer(1)) == b" " * (WIDEST - 1) + b"1"
+    assert d("%-*d", asked, Integer(1)) == b"1" + b" " * (WIDEST - 1)
+    assert d("%.*d", asked, Integer(1)) == b"1".rjust(WIDEST, b"0")
+    assert len(d("%.*f", asked, Floating(1.5))) == WIDEST + 2
+
+
+def test_widths_that_the_program_writes_are_those_of_c() -> None:
+    """The output is what printf(3) makes of the same format."""
+    for width in (16_383, 16_385, 100_000):
+        for format_ in (f"%{width}d|", f"%-{width}d|", f"%.{width}d|", f"%{width}.{width}d|"):
+            assert d(format_, Integer(-7)) == subprocess.check_output(["printf", format_, "-7"])
+    assert len(d("%999999999d", Integer(1))) == WRITTEN
 
 
 def test_addresses_have_names() -> None:

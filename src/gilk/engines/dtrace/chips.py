@@ -12,12 +12,18 @@ from gilk.targets import topology
 
 
 def library() -> str:
-    """The text of the library: inlines by the number of a processor, with the present numbers."""
+    """The text of the library: inlines by the number of a processor, with the present numbers, and a number that is
+    greater than that of any processor the machine may have."""
     chips: Mapping[int, int] = {}
     nodes: Mapping[int, int] = {}
     with suppress(OSError, ValueError):  # a machine without these files has one chip and one node
         chips, nodes = topology.chips(), topology.nodes()
-    return f"inline int processor_chip[int N] = {chosen(chips)};\ninline int processor_node[int N] = {chosen(nodes)};\n"
+    lines = (
+        f"int processor_chip[int N] = {chosen(chips)}",
+        f"int processor_node[int N] = {chosen(nodes)}",
+        f"int processor_count = {topology.most()}",
+    )
+    return "".join(f"inline {line};\n" for line in lines)
 
 
 def chosen(known: Mapping[int, int]) -> str:

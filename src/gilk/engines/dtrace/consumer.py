@@ -81,12 +81,12 @@ class Consumer:
         self._images = self.process.loaded() if self.process is not None else ()
         self._open_later()
         self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self._libraries())
-        self.enabled = self._enable(listing or self.options.flag("zdefs"))
+        self.enabled = self._enable(listing or self.options.flag("zdefs"), listing)
 
-    def _enable(self, zero: bool) -> Enabled:
+    def _enable(self, zero: bool, listing: bool = False) -> Enabled:
         self._open_later()  # a pragma may have set the option
         there = None if self.machine is None else self.machine.traced
-        return enable(self.compiled.program, self.process, zero, there)
+        return enable(self.compiled.program, self.process, zero, there, listing=listing)
 
     def _open_later(self) -> None:
         if self.machine is not None:

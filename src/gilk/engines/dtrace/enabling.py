@@ -104,12 +104,14 @@ def enable(
     kernel: HasKernel | None = None,
     known: Enabled | None = None,
     renamed: Renamed | None = None,
+    listing: bool = False,
 ) -> Enabled:
     """Find the probes of a program. ``zero``: descriptions that match nothing are no error (-Z).
 
     ``kernel``: if given, all probes are in the kernel, none in a process. ``known``: the result for another process,
     whose numbers are kept. ``renamed``: maps names of probes between processes of a tree; if given, descriptions may
-    also match nothing, as later programs may have such probes. Raises NoSuchProbe.
+    also match nothing, as later programs may have such probes. ``listing``: without a process, those of any process
+    are meant, which have only names. Raises NoSuchProbe.
     """
     enabled = Enabled() if known is None else known.beside()
     for clause in program.clauses:
@@ -117,6 +119,8 @@ def enable(
         for text in clause.probes:
             description = described(text)
             matched = list(_matching(enabled, description, process, kernel, renamed or Renamed()))
+            if listing and process is None and kernel is None:
+                matched += _of_any_process(enabled, description)
             if not matched and not zero and (renamed is None or not _may_come(description)):
                 raise missing(clause, description, process, kernel)
             if not matched:
@@ -160,6 +164,12 @@ def _matching(
             yield probe
 
 
+def _of_any_process(enabled: Enabled, description: Description) -> list[DProbe]:
+    from gilk.providers import syscall  # imported here: few programs need it
+
+    return [] if description.number else [enabled.number(key)[0] for key in syscall.names(description)]
+
+
 def _matching_there(enabled: Enabled, description: Description, kernel: HasKernel) -> Iterable[DProbe]:
     for file in IN_KERNEL:
         provider: KernelProvider = _module(file).probes
@@ -194,6 +204,7 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
         return "it is about a kernel: load the driver (gilk driver load), or try --on lab"
     if process is None and provider != "pid0":
         known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
+        known = known and (provider != "syscall" or bool(_of_any_process(Enabled(), description)))
         return "that takes a process, by -p or -c" if known else ""
     if process is None:
         return ""

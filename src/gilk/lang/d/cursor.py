@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from gilk.lang.d import ast
 from gilk.lang.d.depth import NESTING, too_deep
 from gilk.lang.d.lexer import LOOPS, Lexer, Token, TokenKind
 from gilk.lang.d.tags import SyntaxTag
@@ -24,6 +25,7 @@ class Cursor:
         self.types = {*ALIASES, *types}
         self.last = Span(0, 0)
         self._ahead: deque[Token] = deque()
+        self.unfinished: ast.TagType | None = None  # the last struct whose members are being read
         self._nesting = 0
         self._open: Counter[str] = Counter()  # how often each bracket is open
 

@@ -50,7 +50,7 @@ def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = (
             for i, one in substitution.unused()
         )
     except Rejected as error:
-        program, wrong = parser.so_far(), (error.diagnostic,)
+        program, wrong = parser.begun(), (error.diagnostic,)
     used = frozenset(substitution.used)
     if not wrong:
         return Parsed(program, (), used)
@@ -74,6 +74,14 @@ class Parser(Definitions):
         """The items that were read, with the pragmas among them in the order of the text."""
         found = sorted((*self._found, *self.lexer.pragmas), key=lambda item: item.span.start)
         return items.ProgramSyntax(self.lexer.source, tuple(found), tuple(self.lexer.markers))
+
+    def begun(self) -> items.ProgramSyntax:
+        """The items before a mistake. A struct counts from its brace on: that it was declared before is the first
+        mistake, as in DTrace."""
+        found, struct = self.so_far(), self.unfinished
+        if struct is None or struct.tag is None:
+            return found
+        return replace(found, items=(*found.items, items.Declaration(struct.span, "", struct, ())))
 
     def _item(self) -> items.Item | None:
         # No token may be peeked at before this: the next text may not consist of tokens of expressions.

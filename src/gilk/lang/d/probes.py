@@ -60,6 +60,14 @@ def is_glob(field: str) -> bool:
     return bool(_GLOB.search(field))
 
 
+def fires_alone(text: str) -> bool:
+    """Whether no process fires the probes of that description, because they are gilk's own or those of a clock."""
+    found = described(text)
+    if found.provider not in ("", "dtrace", "profile") or found.module or found.function:
+        return False
+    return found.name in ("BEGIN", "END", "ERROR") or found.name.startswith("tick-")
+
+
 def described(text: str) -> Description:
     """The description that ``text`` means. Fields are filled from the right: ``BEGIN`` is a name, ``malloc:entry`` a
     function and a name. If there are more than four, the pairs of colons in the middle belong to the function, as in

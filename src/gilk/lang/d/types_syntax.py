@@ -124,10 +124,12 @@ class Types(Cursor, ABC):
         tag = self.take().word if self.peek().kind is TokenKind.NAME else None
         if not self.accept("{"):
             return self._only_tag(start.text, tag, start.span)
+        self.unfinished = ast.TagType(self.last, start.text, tag, ())
         members: list[ast.MemberDeclaration] = []
         with self.nested():
             while not self.accept("}"):
                 members += self._struct_declaration()
+        self.unfinished = None
         return ast.TagType(self.since(start.span), start.text, tag, tuple(members))
 
     def _only_tag(self, kind: str, tag: str | None, start: Span) -> ast.TagType:

@@ -146,6 +146,8 @@ class PlacePrinter:
             return f"if (!gd_load(c, {to}, {self._emit(value.address)}, {datum.size})) goto fault; "
         if datum.kind is Kind.BYTES:
             return f"gd_bcopy({to}, (const void *){self._emit(value)}, {datum.size}); "
+        if datum.kind is Kind.STACK:
+            return f"*(gd_u64 *){to} = 0; "  # that of the kernel, which is empty where no process fires the probe
         if datum.kind is Kind.USTACK:
             return f"gd_put_ustack(c, (gd_u64 *){to}, {datum.size // 8}); if (c->fault) goto fault; "
         return f"gd_put_{datum.kind}(c, (gd_u64 *){to}, {datum.size // 8}, {self._symbol(value)}); "

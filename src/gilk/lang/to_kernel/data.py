@@ -324,12 +324,8 @@ def store(p: Printing, at: int, node: ir.Expression, datum: Datum, value: Emit) 
         p.code.emit(f"store {datum.size}", at)
     elif datum.kind is Kind.STRING:
         text(p, node, at, datum.size, value)
-    elif datum.kind is Kind.BYTES and isinstance(node, ir.Field):
-        value(p, node.address)
-        with p.frame.room() as address:
-            p.code.keep(address)
-            p.code.call("load", at, Slot(address), datum.size)
-            p.fails()
+    elif datum.kind is Kind.BYTES:
+        whole(p, node, at, datum.size, value)
     elif datum.kind is Kind.STACK:
         p.code.call("stack", at, datum.size)
     elif datum.kind is Kind.USTACK:
@@ -346,7 +342,26 @@ def store(p: Printing, at: int, node: ir.Expression, datum: Datum, value: Emit) 
         raise NotInKernel(_CALLED.get(datum.kind, f"{datum.kind}()"))
 
 
-_CALLED = {Kind.BYTES: "an array or a struct as a whole", Kind.FLOAT: "a floating-point value"}
+def whole(p: Printing, node: ir.Expression, to: int, size: int, value: Emit) -> None:
+    """Print code that puts a whole struct or array into ``size`` bytes of the frame. Raises NotInKernel."""
+    match node:
+        case ir.Place(scope="this", offset=offset):
+            p.code.call("copy", p.this + offset, to, size)
+        case ir.Place(offset=offset):
+            p.code.call("load_global", GLOBALS_START + offset, to, size)
+        case ir.Keyed():
+            load_keyed(p, node, to, size, value)
+        case ir.Field():
+            value(p, node.address)
+            with p.frame.room() as address:
+                p.code.keep(address)
+                p.code.call("load", to, Slot(address), size)
+                p.fails()
+        case _:
+            raise NotInKernel("an array or a struct as a whole")
+
+
+_CALLED = {Kind.FLOAT: "a floating-point value"}
 
 
 def variable(node: ir.Keyed) -> int:

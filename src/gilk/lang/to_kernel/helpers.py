@@ -76,6 +76,7 @@ _ROWS = """
     assign              120     8       3     address, from, size; fault
     bcopy               9000    0       -     address, from address, size; fault
     bcopy_text          5000    80      4     address, size, string, size of it; fault
+    address             60      0       -     which: 0 the frame, 1 globals; place, size: the address; fault
     raise               400     0       -     signal; fault
     copyout             16000   0       -     from address, address, size; fault
     copyout_text        400     80      2     string, size of it, address, most; fault

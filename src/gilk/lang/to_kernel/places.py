@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gilk.lang import ir
-from gilk.lang.to_kernel import data, scratch
+from gilk.lang.to_kernel import data, parts, scratch
 from gilk.lang.to_kernel.code import Label
 from gilk.lang.to_kernel.printing import GLOBALS_START, Printing, width
 from gilk.lang.to_kernel.refused import NotInKernel
@@ -31,7 +31,7 @@ def read(p: Printing, node: ir.Place | ir.Keyed, value: Emit) -> None:
 
 
 def write(p: Printing, target: ir.Target, value: Emit) -> None:
-    """Print a store of rax, which keeps its value."""
+    """Print a store of rax, which is then the stored value."""
     size, _ = width(target.type)
     match target:
         case ir.Place(scope="this", offset=offset):
@@ -48,8 +48,8 @@ def write(p: Printing, target: ir.Target, value: Emit) -> None:
                 p.code.recall(kept)
         case ir.Field():
             scratch.store(p, target, value)
-        case _:
-            raise NotInKernel("a store to a part of a variable")
+        case ir.Part():
+            parts.write(p, target, value)
 
 
 def _store_keyed(p: Printing, target: ir.Keyed, kept: int, size: int, value: Emit) -> None:

@@ -10,14 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from gilk.lang import ir
-from gilk.lang.to_kernel import data
+from gilk.lang.to_kernel import data, parts
 from gilk.lang.to_kernel.code import WORD, Slot
-from gilk.lang.to_kernel.forms import RCX
 from gilk.lang.to_kernel.printing import Printing, Room, width
 from gilk.lang.types import INT64, UINT64
 
 Emit = Callable[[Printing, ir.Expression], None]
-_ALL = (1 << 64) - 1
 
 
 def alloca(p: Printing, node: ir.Call, value: Emit) -> None:
@@ -58,44 +56,20 @@ def placed(p: Printing, node: ir.Call, value: Emit) -> None:
 
 
 def store(p: Printing, target: ir.Field, value: Emit) -> None:
-    """Print a store of rax through a pointer; rax keeps its value."""
+    """Print a store of rax through a pointer; rax is then the stored value."""
     size, _ = width(target.type)
     with p.frame.room() as kept, p.frame.room() as address, p.frame.room() as made:
         p.code.keep(kept)
         value(p, target.address)
         p.code.keep(address)
         if target.bits:
-            _merge(p, target, size, (kept, address, made))
+            p.code.emit("store immediate", made, 0)
+            p.code.call("load", made, Slot(address), size)
+            p.fails()
+            parts.merge(p, kept, made, target.bits, target.shift)
         p.code.call("assign", Slot(address), made if target.bits else kept, size)
         p.fails()
-        p.code.recall(kept)
-
-
-def _merge(p: Printing, target: ir.Field, size: int, at: tuple[int, int, int]) -> None:
-    """Print code that merges a bit-field with the bits around it. ``at``: the offsets of the value, of the address, and
-    of the result.
-    """
-    kept, address, made = at
-    code = p.code
-    mask = (1 << target.bits) - 1 << target.shift
-    code.emit("store immediate", made, 0)
-    code.call("load", made, Slot(address), size)
-    p.fails()
-    with p.frame.room() as bits:
-        code.constant(mask)
-        code.keep(bits)
-        code.recall(kept)
-        code.constant(target.shift, RCX)
-        code.emit("shl rax, cl")
-        code.emit("mov rcx, frame", bits)
-        code.emit("and rax, rcx")
-        code.keep(bits)
-        code.constant(~mask & _ALL)
-        code.emit("mov rcx, frame", made)
-        code.emit("and rax, rcx")
-        code.emit("mov rcx, frame", bits)
-        code.emit("or rax, rcx")
-        code.keep(made)
+        parts.recall(p, target, kept)
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from typing import Any
 
 from gilk.lang import effects, ir, machine
 from gilk.lang.to_c.expressions import applied
-from gilk.lang.to_kernel import data, places, scratch, strings
+from gilk.lang.to_kernel import data, parts, places, scratch, strings
 from gilk.lang.to_kernel.code import WORD, Label, Slot
 from gilk.lang.to_kernel.forms import RCX
 from gilk.lang.to_kernel.printing import Printing, immediate, number, width
 from gilk.lang.to_kernel.refused import NotInKernel
-from gilk.lang.types import String, Void
+from gilk.lang.types import Array, Record, String, Void
 
 #: The conditions of signed and of unsigned operands.
 _COMPARED = {
@@ -67,7 +67,7 @@ def _read(p: Printing, node: ir.Place | ir.Keyed) -> None:
 
 def _field(p: Printing, node: ir.Field) -> None:
     """Print a read of memory that may not be there."""
-    size, signed = width(node.type)
+    size, _ = width(node.type)
     value(p, node.address)
     with p.frame.room() as address, p.frame.room() as to:
         p.code.keep(address)
@@ -77,8 +77,7 @@ def _field(p: Printing, node: ir.Field) -> None:
         p.load(node.type, to)
         if node.bits:
             p.code.recall(to)
-            _shift(p, "shl", 64 - node.bits - node.shift)
-            _shift(p, "sar" if signed else "shr", 64 - node.bits)
+            parts.extract(p, node.type, node.bits, node.shift)
 
 
 def _shift(p: Printing, how: str, by: int) -> None:
@@ -120,6 +119,14 @@ def _peek(p: Printing, node: ir.Peek) -> None:
         p.code.emit("store immediate", to, 0)  # a part of it may have been there
         p.code.place(done)
         p.load(node.type, to)
+
+
+def _part(p: Printing, node: ir.Part) -> None:
+    parts.read(p, node, value)
+
+
+def _address(p: Printing, node: ir.Address) -> None:
+    parts.address(p, node, value)
 
 
 def _unary(p: Printing, node: ir.Unary) -> None:
@@ -267,6 +274,9 @@ def _assign(p: Printing, node: ir.Assign) -> None:
     if isinstance(target.type, String):
         places.write_string(p, target, given, value)
         return
+    if isinstance(target.type, Record | Array):
+        parts.assign(p, target, given, value)
+        return
     if node.operator and isinstance(target, ir.Field):
         with scratch.once(p, target, value) as found:
             value(p, applied(replace(node, target=found)))
@@ -373,11 +383,11 @@ def _part_of_device(p: Printing, node: ir.Call) -> None:
 
 
 _NAMES: dict[type, str] = {
-    ir.Part: "a part of an array or a struct", ir.Address: "the address of a variable",
     ir.Literal: "a string as a number", ir.Xlate: "xlate", ir.Ask: "a system call",
 }  # fmt: skip
 _HANDLERS: dict[type, Callable[[Printing, Any], None]] = {
     ir.Constant: _constant, ir.Argument: _argument, ir.Place: _read, ir.Keyed: _read, ir.Field: _field,
+    ir.Part: _part, ir.Address: _address,
     ir.Register: _register, ir.Unary: _unary, ir.Binary: _binary, ir.Conditional: _conditional, ir.Convert: _convert,
     machine.Reg: _reg, ir.Peek: _peek,
     ir.Assign: _assign, ir.Step: _step, ir.Comma: _comma, ir.Bound: _bound, ir.Let: _let, ir.Call: _call,

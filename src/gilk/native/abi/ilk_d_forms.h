@@ -86,14 +86,15 @@ enum ilk_d_call {
 	ILK_D_CALL_ASSIGN = 60,
 	ILK_D_CALL_BCOPY = 61,
 	ILK_D_CALL_BCOPY_TEXT = 62,
-	ILK_D_CALL_RAISE = 63,
-	ILK_D_CALL_COPYOUT = 64,
-	ILK_D_CALL_COPYOUT_TEXT = 65,
-	ILK_D_CALL_CHILL = 66,
-	ILK_D_CALLS = 67
+	ILK_D_CALL_ADDRESS = 63,
+	ILK_D_CALL_RAISE = 64,
+	ILK_D_CALL_COPYOUT = 65,
+	ILK_D_CALL_COPYOUT_TEXT = 66,
+	ILK_D_CALL_CHILL = 67,
+	ILK_D_CALLS = 68
 };
 
-#define ILK_D_DEEDS 63 /* from there on they change processes */
+#define ILK_D_DEEDS 64 /* from there on they change processes */
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
  * how many bytes, together; none: those of the frame. */
@@ -161,6 +162,7 @@ enum ilk_d_call {
 	CALL(assign, 120, 8, 4) \
 	CALL(bcopy, 9000, 0, 0) \
 	CALL(bcopy_text, 5000, 80, 8) \
+	CALL(address, 60, 0, 0) \
 	CALL(raise, 400, 0, 0) \
 	CALL(copyout, 16000, 0, 0) \
 	CALL(copyout_text, 400, 80, 2) \

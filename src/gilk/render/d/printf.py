@@ -21,6 +21,7 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NANOSECONDS = 1_000_000_000
 WIDEST = 16384  # in columns; the traced process may choose a width, and must not fill the memory with it
+WRITTEN = 1 << 24  # columns of a width that the program itself has in its text
 
 
 #: Returns the name of an address.
@@ -69,13 +70,13 @@ def render(
 def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value], name: Name) -> bytes:
     width, precision = one.width, one.precision
     if one.dynamic_width:
-        width = _dynamic(next(given))
+        width = max(-WIDEST, min(_dynamic(next(given)), WIDEST))
     if one.dynamic_precision:
-        precision = _dynamic(next(given))
+        precision = min(_dynamic(next(given)), WIDEST)
     value = next(totals if one.aggregation else given)
     if isinstance(value, Distribution):
         return drawn(value)  # with any conversion
-    width, precision = max(-WIDEST, min(width, WIDEST)), min(precision, WIDEST)
+    width, precision = max(-WRITTEN, min(width, WRITTEN)), min(precision, WRITTEN)
     shape = NumberFormat(one.flags, width, precision if precision > 0 else None)
     if one.rule.shows is Shows.ADDRESS and isinstance(value, Integer):
         value = Symbol(name(value.as_unsigned))

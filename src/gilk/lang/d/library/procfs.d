@@ -28,6 +28,7 @@ translator psinfo_t < int P > {
 translator lwpsinfo_t < int T > {
 	pr_flag = 0;
 	pr_lwpid = T;
+	pr_addr = 0;
 	pr_wchan = 0;
 	pr_stype = 0;
 	pr_nice = threadnice();

@@ -3,21 +3,24 @@
 #pragma D depends_on library processors.d
 #pragma D depends_on library processor_types.d
 
-translator cpuinfo_t < int C > {
-	cpu_id = C;
-	cpu_pset = 0;
-	cpu_chip = processor_chip[C];
-	cpu_lgrp = processor_node[C];
-};
+/* Each processor has a struct of its own, so that a pointer to it can be kept. */
+cpuinfo_t processor_info[processor_count];
 
-inline cpuinfo_t *curcpu = xlate <cpuinfo_t *> (cpu);
+inline cpuinfo_t *processor_described[int C] = (
+	processor_info[C].cpu_id = C,
+	processor_info[C].cpu_pset = 0,
+	processor_info[C].cpu_chip = processor_chip[C],
+	processor_info[C].cpu_lgrp = processor_node[C],
+	&processor_info[C]);
+
+inline cpuinfo_t *curcpu = processor_described[cpu];
 #pragma D attributes Stable/Stable/Common curcpu
 
-inline psetid_t pset = curcpu->cpu_pset;
+inline psetid_t pset = 0;
 #pragma D attributes Stable/Stable/Common pset
 
-inline chipid_t chip = curcpu->cpu_chip;
+inline chipid_t chip = processor_chip[cpu];
 #pragma D attributes Stable/Stable/Common chip
 
-inline lgrp_id_t lgrp = curcpu->cpu_lgrp;
+inline lgrp_id_t lgrp = processor_node[cpu];
 #pragma D attributes Stable/Stable/Common lgrp

@@ -73,6 +73,10 @@ def mismatch(call: ast.Call, number: int, prototype: str, argument: str) -> Reje
     )  # fmt: skip
 
 
+#: The number of the argument that says where a function copies to.
+_COPIED_TO = {"bcopy": 2, "copyinto": 3}
+
+
 class Calls:
     def __init__(self, scope: Scope, check: Callable[[ast.Expr], ir.Expression]) -> None:
         self._scope = scope
@@ -94,6 +98,9 @@ class Calls:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if known.name == "inet_ntoa6" and len(arguments) > 1 and not isinstance(arguments[1], ir.Constant):
             raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
+        if known.name in _COPIED_TO:
+            number = _COPIED_TO[known.name]
+            self._scope.copies.append((call, number, arguments[number - 1]))
         if known.name == "bcopy" and isinstance(arguments[0].type, String):
             return ir.Call(known.type, "bcopy_string", arguments)
         if known.name in ("alloca", "copyin"):
@@ -139,7 +146,9 @@ class Calls:
             raise Rejected(Tag.D_USTACK_STRSIZE, call.span, f"{call.name}( ) {what}")
         if call.name == "stack" and self._scope.world.in_kernel:
             return ir.Call(Special.STACK, call.name, (ir.Constant(INT, frames),))
-        if call.name in OF_THE_KERNEL:
+        if call.name == "stack" and self._scope.alone:
+            return ir.Call(Special.STACK, call.name, (ir.Constant(INT, 0),))
+        if call.name == "stack":
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if call.name in NOT_HERE:
             raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not here: {NOT_HERE[call.name]}")

@@ -62,9 +62,9 @@ _KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_
 OF_LOCKS = frozenset(("mutex_owner", *_KERNELS.split()))
 _FACTS = ("d_path", "pathof", "argumentsof")
 #: Functions that are available in a kernel's clauses.
-IN_A_KERNEL = frozenset(("stack", *_FACTS))
+IN_A_KERNEL = frozenset(_FACTS)
 #: Functions about the kernel, for which a program is refused if its clauses do not run in a kernel.
-OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack", *_FACTS, *OF_LOCKS))
+OF_THE_KERNEL = frozenset(("breakpoint", "panic", *_FACTS, *OF_LOCKS))
 #: DTrace's other actions for which a program is refused, with the reasons.
 NOT_HERE = {"jstack": "no virtual machine is asked for its stacks", "pcap": "packets are the kernel's"}
 _U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)

@@ -253,7 +253,7 @@ class Places:
         if not is_arithmetic(key.type):
             raise Rejected(Tag.D_ARR_INDEX, expression.span, "an index must be of integral type")
         base = self._check(expression.base)
-        _check_bounds(base.type, key, expression.span)
+        _check_bounds(self._declared(expression.base, base), key, expression.span)
         if isinstance(base, ir.Place | ir.Keyed | ir.Part) and isinstance(base.type, Array):
             return self._part(base, base.type, key)
         if isinstance(base.type, String):
@@ -264,6 +264,14 @@ class Places:
         if isinstance(pointer.type.to, Void):
             return at(pointer, expression)
         return at(operands.offset(pointer, "+", key, self._scope.strsize), expression)
+
+    def _declared(self, expression: ast.Expr, found: ir.Expression) -> Type:
+        """The type of an indexed value. Characters of a translated struct are a string, but declared as an array."""
+        if isinstance(found.type, String) and isinstance(expression, ast.Member):
+            owner = self._check(expression.base)
+            member = owner.type.record.member(expression.name) if isinstance(owner.type, Translated) else None
+            return found.type if member is None else member.type
+        return found.type
 
     def _element(self, known: tree.Variable, types: tuple[Type, ...], expression: ast.Index) -> ir.Keyed:
         given = [self._value(key) for key in expression.keys]

@@ -58,7 +58,9 @@ class Frames:
 class Scope:
     """The names of a program. ``this_size`` and ``globals_size``: the bytes of variables so far.
 
-    ``stacks``: something looks at the stack of the process. ``by_processor``: the option aggpercpu. ``scratchsize``:
+    ``stacks``: something looks at the stack of the process. ``alone``: no process fires the probes of the present
+    clause, which gilk fires itself. ``copies``: calls of the clause that copy to memory, each with the number of the
+    argument that says where, and that argument. ``by_processor``: the option aggpercpu. ``scratchsize``:
     the option, in bytes. ``version``: the option, a version of D; "" is the newest.
     """
 
@@ -66,6 +68,8 @@ class Scope:
     world: World = field(default_factory=Nothing)
     frames: Frames = Frames()
     stacks: bool = False
+    alone: bool = False
+    copies: list[tuple[ast.Call, int, ir.Expression]] = field(default_factory=list)
     by_processor: bool = False
     scratchsize: int = 64 << 10
     version: str = ""

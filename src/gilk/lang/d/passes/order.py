@@ -23,6 +23,7 @@ from gilk.lang.d.passes import (
     pragmas,
     reading,
     records,
+    scratch,
     stability,
     types,
 )
@@ -100,6 +101,11 @@ OF_EACH_CLAUSE = (
         "stability", stability.run,
         "What has no meaning is refused for that, however little one may rely on it; DTrace asks while it types.",
         reads=("scope", "pragmas", "inlines", "least"),
+    ),
+    Pass(
+        "scratch", scratch.run,
+        "Which variables may hold memory of alloca() is known when statements and the predicate have types.",
+        reads=("scope", "allocated"), fills=("allocated",),
     ),
     Pass(
         "records", records.run,

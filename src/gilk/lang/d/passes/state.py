@@ -31,7 +31,7 @@ class Invocation:
 class SharedNames:
     """The names that all programs share. ``inlines``: the stability of each inline. ``least``: the option amin.
     ``clauses``: the clauses so far. ``destructive``: the place of the first destructive action, or None. ``empty``: the
-    option.
+    option. ``allocated``: the variables that may hold memory of alloca(), by their places.
     """
 
     scope: Scope
@@ -42,6 +42,7 @@ class SharedNames:
     clauses: list[tree.Clause] = field(default_factory=list)
     destructive: Span | None = None
     empty: bool = False
+    allocated: set[tuple[str, int]] = field(default_factory=set)
 
     def program(self) -> tree.Program:
         """The whole program."""

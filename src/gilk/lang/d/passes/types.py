@@ -9,6 +9,7 @@ from gilk.lang.d.meaning import constants, typed
 from gilk.lang.d.meaning.functions import FUNCTIONS, Role
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.passes.state import SharedNames
+from gilk.lang.d.probes import fires_alone
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import Special
 
@@ -17,6 +18,8 @@ def run(clause: items.Clause, state: SharedNames) -> typed.Clause:
     """The typed clause. Raises Rejected."""
     probes = tuple(probe.text for probe in clause.probes)
     state.expressions.arguments.begin(probes)
+    state.scope.copies.clear()
+    state.scope.alone = all(map(fires_alone, probes))
     try:
         statements = _statements(clause, state)
     except Rejected as rejected:
@@ -73,6 +76,9 @@ def _expression(expression: ast.Expr, state: SharedNames) -> tuple[typed.Stateme
             return _conditional(expression, state)
         case ast.Call():
             return (_call(expression, state),)
+        case ast.Aggregate(keys=keys) if keys is not None:
+            what = f"expression has null effect: @{expression.name}"
+            raise Rejected(Tag.D_AGG_NULL, expression.span, what)
     return (typed.Evaluation(expression.span, state.expressions.check(expression)),)
 
 

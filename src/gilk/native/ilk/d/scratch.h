@@ -53,14 +53,24 @@ HELPER(alloca)
 	return (u64)run->scratch + used;
 }
 
+/* Whether a store is allowed: it must lie in what the clause has allocated. */
 static bool may_be_filled(struct ilk_run *run, u64 address, u64 size)
 {
 	u64 room;
 
-	if (size > sizeof(run->scratch))
-		return gd_fail(&run->context, GD_FAULT_SIZE, size);
 	is_scratch(run, address, &room);
 	return (room && size <= room) || (!size && run->context.scratch) || gd_fail(&run->context, GD_FAULT_ADDRESS, address);
+}
+
+/* The same for a copy, whose size is wrong if it begins there and ends behind it. */
+static bool may_be_copied_to(struct ilk_run *run, u64 address, u64 size)
+{
+	u64 room;
+
+	is_scratch(run, address, &room);
+	if (size > sizeof(run->scratch) || (room && size > room))
+		return gd_fail(&run->context, GD_FAULT_SIZE, size);
+	return may_be_filled(run, address, size);
 }
 
 HELPER(assign)
@@ -78,7 +88,7 @@ HELPER(bcopy)
 {
 	struct ilk_run *run = run_of(frame);
 
-	return may_be_filled(run, a, c) && may_be_read(run, b, c) &&
+	return may_be_copied_to(run, a, c) && may_be_read(run, b, c) &&
 	       loaded_all(run, gd_load(&run->context, (void *)a, b, c));
 }
 
@@ -90,7 +100,7 @@ HELPER(bcopy_text)
 	char *to = (char *)a;
 	u64 i;
 
-	if (!from || !may_be_filled(run, a, b))
+	if (!from || !may_be_copied_to(run, a, b))
 		return 0;
 	for (i = 0; i < b && i < d && from[i]; i++) {
 		to[i] = from[i];
@@ -98,6 +108,18 @@ HELPER(bcopy_text)
 	}
 	gd_zero(to + i, b - i);
 	return 1;
+}
+
+/* The address of a variable, which may be read by it as other memory. */
+HELPER(address)
+{
+	struct ilk_run *run = run_of(frame);
+
+	if (!a)
+		return (u64)at(run, b, c);
+	if (!is_in(run, b, c, run->clauses->layout.globals_size))
+		return 0;
+	return (u64)(run->clauses->memory + run->clauses->layout.globals + b);
 }
 
 /* The same as loaded_all() for a store, which needs a page that can be written to. */

@@ -219,7 +219,7 @@ static u64 span(const char *text, u64 all, const struct characters *set, bool in
 	return n;
 }
 
-/* strtok(): `keep` holds the rest of the text for the next call. Returns 0 if no token is left. */
+/* strtok(): `keep` holds the rest of the text, from the separator on, for the next call. Returns 0 if no token is left. */
 HELPER(strtok)
 {
 	struct ilk_run *run = run_of(frame);
@@ -238,7 +238,7 @@ HELPER(strtok)
 	if (length)
 		made(run, (gd_append(&run->context, to, 0, text + start, length), to));
 	if (length && start + length < all)
-		gd_append(&run->context, keep, 0, text + start + length + 1, e - (start + length + 1));
+		gd_append(&run->context, keep, 0, text + start + length, e - (start + length));
 	else
 		keep[0] = 0;
 	return length != 0;

@@ -138,10 +138,12 @@ static inline bool gd_is_writable(struct gd_context *c, gd_u64 to, gd_u64 size)
 	return true;
 }
 
-/* The same for a copy, whose size is checked first. */
+/* The same for a copy, whose size is wrong if it begins in the scratch memory and ends behind it. */
 static inline bool gd_is_copyable(struct gd_context *c, gd_u64 to, gd_u64 size)
 {
-	if (size > c->layout->scratch_size)
+	gd_u64 at = to - (gd_u64)c->scratch;
+
+	if (size > c->layout->scratch_size || (c->scratch && at < c->scratch_used && size > c->scratch_used - at))
 		return gd_fail(c, GD_FAULT_SIZE, size);
 	return gd_is_writable(c, to, size);
 }

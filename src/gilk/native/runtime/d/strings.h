@@ -230,7 +230,7 @@ static inline char *gd_strtok(struct gd_context *ctx, char *to, const char *text
 		n++;
 	gd_append(ctx, to, 0, text + i, n);
 	if (i + n < all)
-		ctx->token = text + i + n + 1;
+		ctx->token = text + i + n; /* at the separator, which may be none for the next call */
 	return to;
 }
 

@@ -62,15 +62,3 @@ inline psinfo_t *curpsinfo = xlate <psinfo_t *> (curthread);
 
 inline lwpsinfo_t *curlwpsinfo = xlate <lwpsinfo_t *> (curthread);
 #pragma D attributes Stable/Stable/Common curlwpsinfo
-
-inline cpuinfo_t *curcpu = xlate <cpuinfo_t *> (cpu);
-#pragma D attributes Stable/Stable/Common curcpu
-
-inline psetid_t pset = curcpu->cpu_pset;
-#pragma D attributes Stable/Stable/Common pset
-
-inline chipid_t chip = curcpu->cpu_chip;
-#pragma D attributes Stable/Stable/Common chip
-
-inline lgrp_id_t lgrp = curcpu->cpu_lgrp;
-#pragma D attributes Stable/Stable/Common lgrp
