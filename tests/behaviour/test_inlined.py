@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,9 @@ def test_its_calls_are_counted_where_it_is_inlined(program: Path) -> None:
     assert re.search(r"^ +30  inlining:gone:entry, inlined in 3 places$", text, re.MULTILINE), text
     assert re.search(r"^ +11  inlining:both:entry, also inlined in 1 place$", text, re.MULTILINE), text
     verbose = run_gilk("run", "-v", "-i", "gone:entry=count", "--", program).stderr
-    assert len(re.findall(r"^ +10  inlining:gone:entry \(inlined at (?:main|work):\+0x\w+\)$", verbose, re.MULTILINE)) == 3
+    assert (
+        len(re.findall(r"^ +10  inlining:gone:entry \(inlined at (?:main|work):\+0x\w+\)$", verbose, re.MULTILINE)) == 3
+    )
 
 
 def summed(counts: dict[str, int]) -> dict[str, int]:
@@ -114,15 +117,85 @@ def test_times_and_stacks_are_taken_there_too(program: Path, tmp_path: Path) -> 
     assert sum(each["count"] for each in report["stacks"]) == 11
 
 
-def test_arguments_and_times_of_calls_are_not_taken_where_there_is_no_call(program: Path) -> None:
-    for instrument in ("args", "time"):
-        done = run([f"both:entry={instrument}"], [program])
-        [inlined] = done.report["inlined"]
-        assert (inlined["function"], inlined["image"], inlined["places"]) == ("both", "inlining", 1)
-        assert inlined["at"][0].startswith("main:+0x")
+def test_arguments_of_calls_are_not_taken_where_there_is_no_call(program: Path) -> None:
+    done = run(["both:entry=args"], [program])
+    [inlined] = done.report["inlined"]
+    assert (inlined["function"], inlined["image"], inlined["places"]) == ("both", "inlining", 1)
+    assert inlined["at"][0].startswith("main:+0x")
     text = run_gilk("run", "-i", "both:entry=args", "--", program).stderr
     assert "both of inlining is also inlined in 1 place (main:+0x" in text
     assert "where it is not instrumented" in text
+
+
+def test_calls_are_timed_there_too(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "timed.parquet"
+    report = reported("-i", "gone:entry=time", "-i", "both:entry=time", "-o", file, "--", program)
+    assert (called(report), report["refused_points"], report["inlined"]) == ({"gone": 30, "both": 11}, [], [])
+    assert report["records"] == 2 * (30 + 11) and report["notes"] == []
+    places = {place for place in rows_of(file, "select distinct point from samples") if "inlined at work" in place}
+    assert {place.split(" ")[0] for place in places} == {"inlining:gone:entry", "inlining:gone:return"}
+    slow = reported("-i", "both:entry=time", "--longer-than", "1ns", "--", program)
+    assert called(slow) == {"both longer than 1ns": 11}
+
+
+def reported(*words: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run_gilk("run", "--json", *words).stdout.splitlines()[-1])
+    return found
+
+
+def rows_of(file: Path, query: str) -> list[str]:
+    return run_gilk("query", file, query).stdout.splitlines()[1:]
+
+
+def called(report: dict[str, Any]) -> dict[str, int]:
+    """How many calls were timed, by function."""
+    return {name: each["count"] for name, each in report["latency"].items()}
+
+
+LASTING = r"""
+#define APART __attribute__((noinline))
+#define IN static inline __attribute__((always_inline))
+#define USED(n) asm volatile("" :: "r"(n) : "memory")
+APART void within(int n) { USED(n); }
+APART void around(int n) { USED(n); }
+IN int early(int n) { within(n); if (n & 1) return n; if (n & 2) { within(n); return -n; } within(n + 1); return 0; }
+IN int looping(int n) { int s = 0; for (int i = 0; i < n % 4; i++) { within(i); s += i; } return s; }
+IN int deep(int n) { int s = early(n); within(n); s += looping(n); return s + (n & 4 ? early(n) : 0); }
+APART int user(int n)
+{
+	int s = 0;
+	around(n);
+	for (int i = 0; i < 3; i++) { s += deep(n + i); around(i); }
+	if (n > 5) { s += early(n); around(s); return s; }
+	s -= deep(s & 7);
+	around(s);
+	return looping(s & 7);
+}
+int main(void) { int s = 0; for (int i = 0; i < 20; i++) s += user(i); USED(s); return 0; }
+"""
+
+
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3", "-Os", "-Og"])
+def test_a_call_lasts_from_its_first_to_its_last_call_of_others(level: str, tmp_path: Path) -> None:
+    """Calls of `within` come from inlined functions only, those of `around` from outside of them."""
+    program = compile_text(tmp_path, "lasting", LASTING, level)
+    file = tmp_path / "lasting.parquet"
+    wanted = ["deep:entry=time", "early:entry=time", "looping:entry=time", "within:entry=stamp", "around:entry=stamp"]
+    report = reported(*(word for each in wanted for word in ("-i", each)), "-o", file, "--", program)
+    under_way, inside, outside = 0, 0, 0
+    for row in rows_of(file, "select function || ' ' || kind as what from samples order by time"):
+        function, kind = row.split()
+        under_way += {"time-entry": 1, "time-return": -1}.get(kind, 0)
+        assert under_way in (0, 1, 2), "`deep` contains the others"
+        inside += function == "within"
+        outside += function == "around"
+        assert function != "around" or not under_way
+        assert function != "within" or under_way or report["refused_points"]
+    assert under_way == 0 < inside and outside == 20 * 4 + 20
+    assert {each["reason"] for each in report["refused_points"]} <= {"inlined-exit", "inlined-copies", "inlined-loop"}
+    assert called(report)
+    if not report["refused_points"]:
+        assert called(report)["deep"] == 20 * 3 + 6
 
 
 def test_a_condition_looks_at_calls_and_is_refused_elsewhere(program: Path) -> None:
@@ -192,6 +265,13 @@ def test_the_sum_is_what_the_program_counts_or_places_are_refused(compiler: str,
     for name, calls in zip(NAMES, json.loads(done.stdout), strict=True):
         found = counted.get(name, 0)
         assert found <= calls if name in refused else found == calls, (name, found, calls)
+    assert len(refused) < len(NAMES)
+    timed = run([f"{name}:entry=time" for name in NAMES], [tmp_path / "model"])
+    refused = {each["point"].split(":")[1] for each in timed.report["refused_points"]}
+    assert timed.report["notes"] == [], "each call that has begun has ended"
+    for name, calls in zip(NAMES, json.loads(done.stdout), strict=True):
+        found = called(timed.report).get(name, 0)
+        assert found <= counted.get(name, 0) if name in refused else found == calls, (name, found, calls)
     assert len(refused) < len(NAMES)
 
 

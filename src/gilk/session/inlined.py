@@ -5,22 +5,25 @@ found as well."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
 from gilk.image.demangle import readable_in
 from gilk.image.lookup import goes_by, is_exact
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.stripped import remark
-from gilk.splice.inlined import beginning
+from gilk.splice import points
+from gilk.splice.inlined import ControlFlow, beginning, endings
 from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.targets import lines
 from gilk.targets.base import Code, Loaded
-from gilk.trace.probes import Inlined, inlined_at, under_name
+from gilk.trace.probes import Inlined, inlined_at, left_at, under_name
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -39,19 +42,24 @@ class Instance:
     """A place where calls of a function begin without its own entry: an inlined copy, or an entry under another name.
 
     ``function``: the function that contains the place. ``refusal``: why there can be no instrument, None if there can.
-    ``inlined``: there is no call instruction, so no arguments and no return.
+    ``inlined``: there is no call instruction, so no arguments and no return. ``left``: if asked for, the points where
+    its calls are left, each with the function that it lies in.
     """
 
     function: Function
     point: Point
     refusal: Refusal | None
     inlined: bool
+    left: tuple[tuple[Function, Point], ...] = ()
 
 
-def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: str) -> Iterator[Instance]:
+def instances(
+    code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: str, timed: bool = False
+) -> Iterator[Instance]:
     """The instances of function ``name`` in an image that its debug information tells of.
 
-    ``spans``: the functions of the image that have this name, which are not among the instances.
+    ``spans``: the functions of the image that have this name, which are not among the instances. ``timed``: find where
+    calls are left, too, and refuse the instances where that is not known.
     """
     found, known = _copies(loaded.path, name), {span.start for span in spans}
     if not (found.found or set(found.whole) - known):
@@ -60,8 +68,11 @@ def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: s
     shown = spans[0].name if len(spans) == 1 else name
     for span in _under_other_names(image, set(found.whole) - known):
         point = Point(image.name, shown, under_name(span.name), span.start, False)
-        yield Instance(analysis.function(span), point, None, False)
+        clone = analysis.function(span)
+        left = [(part, replace(each, function=shown)) for part, each in points.returns(image, analysis, clone)]
+        yield Instance(clone, point, None, False, tuple(left) if timed else ())
     around: Function | None = analysis.function(spans[0]) if spans else None
+    flows = _Flows(image, analysis)
     copies = found.found[:_MOST_INSTANCES]
     entries = {copy.entry for copy in copies}
     seconds = {_second(loaded.path, copy.entry, copy.view) for copy in copies if not copy.inner}
@@ -73,16 +84,44 @@ def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: s
         home = image.span_at(copy.address) if copy.address is not None else None
         if home is not None:
             around = analysis.function(home)
-            address, refusal = beginning(analysis, around, copy.ranges, copy.entry)
+            address, refusal = beginning(flows.of(around), copy.ranges, copy.entry)
             if copy.inner and copy.entry is not None and second not in seconds:
                 refusal = Refusal.INLINED_PART
             elif refusal is None and _is_repeated(loaded.path, copy, address, entries):
                 refusal = Refusal.INLINED_COPIES
-            where = inlined_at(f"{home.name}:+{address - home.start:#x}")
-            yield Instance(around, Point(image.name, shown, where, address, False), refusal, True)
+            place = f"{home.name}:+{address - home.start:#x}"
+            ends = endings(flows.of_all(around), copy.ranges, address) if timed and refusal is None else []
+            back = [(end.part, Point(image.name, shown, left_at(place), end.address, end.after)) for end in ends or ()]
+            refusal = refusal if ends is not None else Refusal.INLINED_EXIT
+            yield Instance(
+                around, Point(image.name, shown, inlined_at(place), address, False), refusal, True, tuple(back)
+            )
     if around is not None and not (found.complete and len(found.found) <= _MOST_INSTANCES):
         point = Point(image.name, shown, inlined_at("other places"), around.start, False)
         yield Instance(around, point, Refusal.INLINED_MORE, True)
+
+
+class _Flows:
+    """The control flow of functions that contain inlined copies; each is found once."""
+
+    def __init__(self, image: Image, analysis: Analysis) -> None:
+        self._image, self._analysis = image, analysis
+        self._known: dict[tuple[int, bool], ControlFlow] = {}
+
+    def of(self, function: Function) -> ControlFlow:
+        """The flow in one part of a function."""
+        return self._made((function,), False)
+
+    def of_all(self, part: Function) -> ControlFlow:
+        """The flow in the whole function that ``part`` belongs to."""
+        span = self._image.span_at(part.whole) if part.whole else None
+        return self._made(self._analysis.extents(self._analysis.function(span) if span is not None else part), True)
+
+    def _made(self, parts: Sequence[Function], whole: bool) -> ControlFlow:
+        key = parts[0].start, whole
+        if key not in self._known:
+            self._known[key] = ControlFlow(self._analysis, parts)
+        return self._known[key]
 
 
 def _under_other_names(image: Image, starts: Iterable[int]) -> Iterator[FunctionSpan]:

@@ -41,6 +41,7 @@ class Refusal(StrEnum):
     INLINED_CALL = "inlined-call"
     INLINED_PART = "inlined-part"
     INLINED_MORE = "inlined-more"
+    INLINED_EXIT = "inlined-exit"
     # Refusals for the kernel: code that image.kernel reserves.
     BLACKLISTED = "blacklisted"
     UNSAFE = "unsafe"

@@ -71,6 +71,11 @@ def inlined_at(place: str) -> str:
     return f"entry ({_INLINED} {place})"
 
 
+def left_at(place: str) -> str:
+    """The WHERE of the end of an inlined function that begins at ``place``."""
+    return f"return ({_INLINED} {place})"
+
+
 def under_name(name: str) -> str:
     """The WHERE of the entry that a function has under another name: ``entry (as f.constprop.0)``."""
     return f"entry ({_UNDER} {name})"
