@@ -45,7 +45,7 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [("run", "-i", "gone:entry=args"), ("run", "-i", "gone=@path"), ("trace", "--start", "call:gone")],
+    [("run", "-i", "gone:return=stamp"), ("run", "-i", "gone=@path"), ("trace", "--start", "call:gone")],
     ids=" ".join,
 )
 def test_no_such_function_is_said_to_be_inlined(words: tuple[str, ...], program: Path, tmp_path: Path) -> None:
@@ -117,14 +117,27 @@ def test_times_and_stacks_are_taken_there_too(program: Path, tmp_path: Path) -> 
     assert sum(each["count"] for each in report["stacks"]) == 11
 
 
-def test_arguments_of_calls_are_not_taken_where_there_is_no_call(program: Path) -> None:
-    done = run(["both:entry=args"], [program])
-    [inlined] = done.report["inlined"]
-    assert (inlined["function"], inlined["image"], inlined["places"]) == ("both", "inlining", 1)
-    assert inlined["at"][0].startswith("main:+0x")
-    text = run_gilk("run", "-i", "both:entry=args", "--", program).stderr
-    assert "both of inlining is also inlined in 1 place (main:+0x" in text
-    assert "where it is not instrumented" in text
+def test_arguments_of_calls_are_taken_there_too(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "args.parquet"
+    report = reported("-i", "both:entry=args", "-o", file, "--", program)
+    assert (report["points"]["spliced"], report["inlined"], report["refused_points"]) == (2, [], [])
+    arguments = list(map(int, rows_of(file, "select arg0 from samples order by time")))
+    assert arguments == [*range(10), sum(i * 3 + 1 + (i + 1) * 3 + 1 + i * 7 + 4 for i in range(10))]
+    assert rows_of(file, "select 'n' || count(arg1) from samples where point like '%inlined%'") == ["n0"]
+
+
+def test_arguments_that_are_lost_are_named(program: Path, tmp_path: Path) -> None:
+    """gcc does not keep `argc` in main, of which the last `gone` is called."""
+    file = tmp_path / "args.parquet"
+    report = reported("-i", "gone:entry=args", "-o", file, "--", program)
+    [lost] = report["refused_points"]
+    assert re.fullmatch(r"inlining:gone:entry \(inlined at main:\+0x\w+\), argument x", lost["point"])
+    assert (lost["reason"], report["points"]["refused"]) == ("argument-lost", 0)
+    assert rows_of(file, "select count(*) || ' ' || count(arg0) from samples") == ["30 20"]
+    text = run_gilk("run", "-i", "gone:entry=args", "--", program).stderr
+    assert re.search(
+        r"^  inlining:gone:entry \(inlined at main:\+0x\w+\), argument x: argument-lost$", text, re.MULTILINE
+    )
 
 
 def test_calls_are_timed_there_too(program: Path, tmp_path: Path) -> None:
@@ -150,6 +163,60 @@ def rows_of(file: Path, query: str) -> list[str]:
 def called(report: dict[str, Any]) -> dict[str, int]:
     """How many calls were timed, by function."""
     return {name: each["count"] for name, each in report["latency"].items()}
+
+
+ARGUED = r"""
+#include <stdio.h>
+#define IN static inline __attribute__((always_inline))
+#define APART __attribute__((noinline))
+enum colour { RED, GREEN = 7 };
+static long log[4000], *next = log, table[8];
+IN long many(int a, double d, unsigned char b, short c, const long *p, enum colour e, unsigned long f, int beyond)
+{
+	long *to = __atomic_fetch_add(&next, 6 * sizeof(long), __ATOMIC_RELAXED);
+	to[0] = (unsigned)a, to[1] = b, to[2] = (unsigned short)c, to[3] = (long)p, to[4] = e, to[5] = f;
+	return a + (long)d + b + c + *p + e + beyond;
+}
+APART long one(int a, long *p) { return many(a, 1.5, a + 1, -a, p, GREEN, ~0ul, 3); }
+APART long two(long n) { long s = 0; for (int i = 0; i < 5; i++) s += many(i - 2, i, 200, n, &table[i], RED, n << 40, i); return s; }
+APART long three(int *x, long y) { long s = many(*x, 0, *x, *x, &table[2], GREEN, y * 3, 1); return s + many(-1, s, y, y, &y, RED, s, 0); }
+int main(void)
+{
+	long s = 0;
+	for (int i = 0; i < 9; i++)
+		s += one(i, &table[i & 7]) + two(i) + three(&i, s);
+	for (long *at = log; at < next; at += 6)
+		printf("%lu %lu %lu %lu %lu %lu\n", at[0], at[1], at[2], at[3], at[4], at[5]);
+	return s == 1;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("level", ["-O0", "-Og", "-O1", "-O2", "-Os", "-O2 -gdwarf-4", "-O1 -fno-omit-frame-pointer"])
+def test_arguments_are_those_that_the_program_writes_down(compiler: str, level: str, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    (tmp_path / "argued.c").write_text(ARGUED)
+    subprocess.run([compiler, "-g", *level.split(), "argued.c", "-o", "argued"], cwd=tmp_path, check=True)
+    file = tmp_path / "args.parquet"
+    done = run_gilk("run", "--json", "-i", "many:entry=args", "-o", file, "--", tmp_path / "argued")
+    *written, last = done.stdout.splitlines()
+    report = json.loads(last)
+    refused = {each["point"]: each["reason"] for each in report["refused_points"]}
+    assert any(each.endswith("argument d") for each in refused), "no register for integers would have it"
+    if any("argument" not in point for point in refused):
+        assert compiler == "clang"
+        return
+    columns = ", ".join(f"coalesce(cast(arg{n} as varchar), '?') as a{n}" for n in range(6))
+    taken = rows_of(file, f"select {columns} from samples order by time")
+    assert len(taken) == len(written) == 9 * (1 + 5 + 2)
+    known = 0
+    for mine, theirs in zip(taken, written, strict=True):
+        pairs = list(zip(mine.split(), theirs.split(), strict=True))
+        assert all(one in ("?", other) for one, other in pairs), (mine, theirs)
+        known += sum(one != "?" for one, _ in pairs)
+    assert known >= len(written), "most are known"
 
 
 LASTING = r"""
@@ -207,7 +274,7 @@ def test_a_condition_looks_at_calls_and_is_refused_elsewhere(program: Path) -> N
 
 
 def test_a_place_that_is_named_can_be_instrumented(program: Path) -> None:
-    [inlined] = run(["both:entry=args"], [program]).report["inlined"]
+    [inlined] = run(["both:return=stamp"], [program]).report["inlined"]
     counted = run([f"{inlined['at'][0]}=count"], [program])
     assert list(counted.report["counts"].values()) == [10]
 
@@ -301,6 +368,10 @@ int main(int argc, char **argv) { (void)argv; scaled(argc, 3); scaled(argc + 1, 
     counts = run(["scaled:entry=count"], [program]).report["counts"]
     [(point, count)] = counts.items()
     assert (count, point.startswith("clones:scaled:entry (as scaled.")) == (3, True)
+    file = tmp_path / "args.parquet"
+    report = reported("-i", "scaled:entry=args", "-i", "scaled:entry=time", "-o", file, "--", program)
+    rows = rows_of(file, "select arg0 || ' ' || coalesce(arg1, 3) from samples where kind = 'args' order by time")
+    assert (rows, called(report)) == (["1 3", "2 3", "3 3"], {"scaled": 3})
 
 
 def test_nobody_looks_for_what_is_meant_by_a_pattern(program: Path) -> None:

@@ -130,11 +130,12 @@ def test_elf_malformed_a_file_that_lies_ends_in_an_error_or_an_answer(built: Pat
     draw = random.Random(7)
     refused = 0
     for _ in range(300):
-        info = bytearray(good.info)
-        for _ in range(draw.choice((1, 3, 30))):
-            info[draw.randrange(len(info))] = draw.randrange(256)
+        info, lists = bytearray(good.info), bytearray(good.location_lists)
+        for data in (info, lists):
+            for _ in range(draw.choice((1, 3, 30))):
+                data[draw.randrange(len(data))] = draw.randrange(256)
         try:
-            copies(Entries(replace(good, info=bytes(info))), "gone")
+            copies(Entries(replace(good, info=bytes(info), location_lists=bytes(lists))), "gone", True)
         except ImageError as error:
             assert error.slug == "elf-malformed"
             refused += 1

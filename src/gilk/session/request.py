@@ -14,6 +14,7 @@ from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
 from gilk.image import lookup
 from gilk.image.model import FunctionSpan, Image
+from gilk.image.value_place import ArgumentPlace, ValuePlace
 from gilk.session import inlined as inlining
 from gilk.session.inlined import Instance
 from gilk.spec import point as point_spec
@@ -27,7 +28,7 @@ from gilk.trace.probes import RecordKind
 from gilk.values import dataclass
 
 _LOOKED_AT = 4  # how many images to search for inlined copies of a function that is not there
-_ALSO_INLINED = frozenset({"count", "stamp", "regs", "time"})
+_ALSO_INLINED = frozenset({"count", "stamp", "regs", "time", "args"})
 KERNEL = "kernel"  # the name of the image that stands for all code of the running kernel
 
 
@@ -54,6 +55,14 @@ class CFunction:
     flags: tuple[str, ...] = ()
     made_of: bytes = b""
     text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesAt:
+    """The instrument `args` where debug information tells the places of arguments, which are by their numbers. Offsets
+    are run-time addresses where they are addresses at all."""
+
+    places: tuple[ValuePlace | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +103,8 @@ class Wanted:
     """A probe that is wanted. ``kind`` is a trace.probes.Kind. ``refusal``: why the probe cannot be; it is not planned
     then.
 
-    ``inlined``: there is no call at the point, so no arguments and no return.
+    ``inlined``: there is no call at the point, so no arguments and no return. ``arguments``: those of the call, for
+    `args`, if their places are not the registers of calls.
     """
 
     loaded: Loaded
@@ -104,6 +114,14 @@ class Wanted:
     kind: str
     refusal: Refusal | None = None
     inlined: bool = False
+    arguments: tuple[ArgumentPlace, ...] | None = None
+
+    @property
+    def planned(self) -> Builtin | CFunction | ValuesAt:
+        """The instrument as it is planned."""
+        if self.arguments is None:
+            return self.instrument
+        return values_at(self.arguments, self.loaded.bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +133,13 @@ class WantedSite:
     point: Point
     instrument: FiresSite | CallsAt
     kind: str = "other"
+
+
+def values_at(arguments: Iterable[ArgumentPlace], bias: int) -> ValuesAt:
+    """The instrument that records the arguments; those without a number or a place are left out."""
+    known = {each.number: each.place for each in arguments if each.number is not None and each.place is not None}
+    places = {number: place.moved(bias) for number, place in known.items()}
+    return ValuesAt(tuple(places.get(number) for number in range(max(places, default=-1) + 1)))
 
 
 def parse(text: str) -> Request:
@@ -186,10 +211,12 @@ def _with_instances(process: Code, spec: Spec) -> list[tuple[Loaded, list[Functi
 def _elsewhere(process: Code, loaded: Loaded, spans: list[FunctionSpan], request: Request) -> Iterator[Wanted]:
     """The probes at the function's instances, without those at its own entries."""
     timed = request.instrument == Builtin.TIME
-    for each in _in_order(inlining.instances(process, loaded, spans, request.spec.function, timed)):
+    asked = request.instrument == Builtin.ARGS
+    for each in _in_order(inlining.instances(process, loaded, spans, request.spec.function, timed, asked)):
         loops = each.function.loops and not each.inlined
         kind = str(request.instrument) if not timed else RecordKind.HEAD if loops else RecordKind.ENTRY
-        yield Wanted(loaded, each.function, each.point, request.instrument, kind, each.refusal, each.inlined)
+        arguments = each.arguments if asked else None
+        yield Wanted(loaded, each.function, each.point, request.instrument, kind, each.refusal, each.inlined, arguments)
         for part, point in each.left:
             yield Wanted(loaded, part, point, request.instrument, RecordKind.RETURN, None, each.inlined)
 

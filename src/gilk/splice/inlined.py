@@ -32,7 +32,7 @@ class Leaving:
     after: bool
 
 
-def beginning(flow: ControlFlow, code: Ranges, entry: int | None) -> tuple[int, Refusal | None]:
+def beginning(flow: InstructionFlow, code: Ranges, entry: int | None) -> tuple[int, Refusal | None]:
     """The link-time address at which the inlined call begins, and the reason why no instrument can be there, or None.
     ``code``: the address ranges (from, to) of the inlined function's instructions; ``entry``: the address of its
     beginning, None if the compiler does not tell.
@@ -50,7 +50,7 @@ def beginning(flow: ControlFlow, code: Ranges, entry: int | None) -> tuple[int, 
     return entry, Refusal.INLINED_LOOP if back and back & _spread(flow.further, [entry]) else None
 
 
-def endings(flow: ControlFlow, code: Ranges, entry: int) -> list[Leaving] | None:
+def endings(flow: InstructionFlow, code: Ranges, entry: int) -> list[Leaving] | None:
     """The places at which an inlined call is left that has begun at ``entry``, so that control comes to exactly one of
     them for each call that is left; None if there are no such places.
 
@@ -70,7 +70,7 @@ def endings(flow: ControlFlow, code: Ranges, entry: int) -> list[Leaving] | None
     return [Leaving(flow.part_of[abs(at)], abs(at), at < 0) for at in places]
 
 
-def _places(flow: ControlFlow, under_way: set[int], entry: int) -> list[int] | None:
+def _places(flow: InstructionFlow, under_way: set[int], entry: int) -> list[int] | None:
     """The places at which control leaves the instructions ``under_way``, each the address of an instruction; negative
     for the place after it. None if there is a way out on which nothing can be put."""
 
@@ -102,7 +102,7 @@ def _places(flow: ControlFlow, under_way: set[int], entry: int) -> list[int] | N
     return list(found)
 
 
-class ControlFlow:
+class InstructionFlow:
     """The ways on which control may pass between the instructions of a function, which may have several parts."""
 
     def __init__(self, analysis: Analysis, parts: Sequence[Function]) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from gilk.image.demangle import is_mangled
+from gilk.image.dwarf.arguments import arguments
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.forms import CodeAddress, Reference
 from gilk.image.dwarf.names import containing, units_with
 from gilk.image.dwarf.ranges import LOW_PC, RANGES, Range, ranges
 from gilk.image.lookup import goes_by, written_name
+from gilk.image.value_place import ArgumentPlace
 from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_INLINED = 0x2E, 0x1D
@@ -34,7 +37,8 @@ class InlinedCopy:
     tell. ``line``: the line in which the function is declared, 0 if it is not known. ``inner``: the copy lies in
     another copy of the same function, or in the function itself: a recursion, or a part that the compiler had made a
     function of its own. ``view``: the index, among the rows of the line table for ``entry``, of the row at which the
-    copy begins; None if it is not known.
+    copy begins; None if it is not known. ``arguments``: those of the call, if they were asked for, with their places at
+    ``address``.
     """
 
     within: str
@@ -43,6 +47,7 @@ class InlinedCopy:
     line: int = 0
     inner: bool = False
     view: int | None = None
+    arguments: tuple[ArgumentPlace, ...] = ()
 
     @property
     def address(self) -> int | None:
@@ -53,19 +58,23 @@ class InlinedCopy:
 @dataclass(frozen=True, slots=True)
 class Copies:
     """The inlined copies of a function. ``complete`` is False if more had to be read than is ever read for one name.
-    ``whole``: the addresses of the functions that were made of it, under whatever names.
+    ``whole``: the addresses of the functions that were made of it, under whatever names, and their arguments.
     """
 
     found: tuple[InlinedCopy, ...]
     complete: bool
-    whole: tuple[int, ...] = ()
+    whole: tuple[tuple[int, tuple[ArgumentPlace, ...]], ...] = ()
+
+    @property
+    def starts(self) -> set[int]:
+        return {start for start, _ in self.whole}
 
 
-def copies(entries: Entries, name: str) -> Copies:
+def copies(entries: Entries, name: str, with_arguments: bool = False) -> Copies:
     """The inlined copies of the functions whose name in the source, qualified as in ``ns::f`` or not, or whose symbol
     is ``name``. Raises ImageError.
     """
-    reader = _Reader(entries, name)
+    reader = _Reader(entries, name, with_arguments)
     for unit in units_with(entries, entries.sections, written_name(name).encode("utf-8", "surrogateescape")):
         reader.read(unit)
     followed: set[int] = set()
@@ -75,15 +84,15 @@ def copies(entries: Entries, name: str) -> Copies:
             for unit in containing(entries, struct.pack("<I", offset), set(reader.seen)):
                 reader.read(unit)
     complete = reader.budget > 0 and len(followed) <= _MOST_MEANT
-    return Copies(tuple(reader.found()), complete, tuple(sorted(reader.whole)))
+    return Copies(tuple(reader.found()), complete, tuple(sorted(reader.whole.items())))
 
 
 class _Reader:
-    def __init__(self, entries: Entries, name: str) -> None:
-        self._entries, self._name = entries, name
+    def __init__(self, entries: Entries, name: str, with_arguments: bool) -> None:
+        self._entries, self._name, self._with_arguments = entries, name, with_arguments
         self.meant: set[int] = set()  # the offsets of the function's own entries
         self.seen: set[int] = set()  # the starts of the units that were read
-        self.whole: set[int] = set()  # the addresses of functions
+        self.whole: dict[int, tuple[ArgumentPlace, ...]] = {}  # the addresses of functions, and their arguments
         self.budget = _MOST_ENTRIES
         # The function's offset, the copy, the function that contains it, the offsets of all functions around, the unit.
         self._inlined: list[tuple[int, DebugEntry, DebugEntry | None, tuple[int, ...], DebugUnit]] = []
@@ -104,7 +113,8 @@ class _Reader:
                 around.append((depth, entry, entry.offset))
                 if self._is_meant(set(names(entry))):
                     self.meant.add(entry.offset)
-                    self.whole.update(low for low, _ in self._ranges(entry, unit)[:1])
+                    for low, _ in self._ranges(entry, unit)[:1]:
+                        self.whole[low] = self._arguments(entry, unit, entry, low, None)
             elif entry.tag == _TAG_INLINED and (LOW_PC in entry.attributes or RANGES in entry.attributes):
                 origin = entry.attributes.get(_ORIGIN)
                 if isinstance(origin, Reference) and not origin.shared:
@@ -130,7 +140,15 @@ class _Reader:
                 within = next(iter(names(home)), "") if home is not None else ""
                 code, inner = self._ranges(entry, unit), not self.meant.isdisjoint(around)
                 line, view = self._line(offset), entry.number(_ENTRY_VIEW)
-                yield InlinedCopy(within, code, _entry(entry, code), line, inner, view)
+                found = InlinedCopy(within, code, _entry(entry, code), line, inner, view)
+                if home is not None and found.address is not None:
+                    found = replace(found, arguments=self._arguments(entry, unit, home, found.address, view))
+                yield found
+
+    def _arguments(
+        self, call: DebugEntry, unit: DebugUnit, home: DebugEntry, at: int, view: int | None
+    ) -> tuple[ArgumentPlace, ...]:
+        return arguments(call, unit, home, at, view) if self._with_arguments else ()
 
     def _line(self, offset: int) -> int:
         at: DebugEntry | None = self._entries.entry(offset)
