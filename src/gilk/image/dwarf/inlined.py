@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
+from typing import Any
 
 from gilk.image.demangle import is_mangled
 from gilk.image.dwarf.arguments import arguments
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.forms import CodeAddress, Reference
+from gilk.image.dwarf.kept import as_json, from_json, in_range, kept, text
 from gilk.image.dwarf.names import containing, units_with
 from gilk.image.dwarf.ranges import LOW_PC, RANGES, Range, ranges
 from gilk.image.lookup import goes_by, written_name
-from gilk.image.value_place import ArgumentPlace
+from gilk.image.value_place import CFA, ArgumentPlace, ValuePlace
 from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_INLINED = 0x2E, 0x1D
@@ -27,6 +29,7 @@ _ENTRY_VIEW = 0x2138  # DW_AT_GNU_entry_view
 _LINKAGE_NAME = 0x6E
 _MOST_ENTRIES = 400_000  # the most entries read for one name; that takes seconds
 _MOST_MEANT = 256  # the most entries of one name; each is searched for in all of .debug_info
+_HIGHEST = (1 << 64) - 1
 _DEEPEST = 8  # the longest chain of entries that stand for one another
 
 
@@ -72,8 +75,65 @@ class Copies:
 
 def copies(entries: Entries, name: str, with_arguments: bool = False) -> Copies:
     """The inlined copies of the functions whose name in the source, qualified as in ``ns::f`` or not, or whose symbol
-    is ``name``. Raises ImageError.
+    is ``name``. They are kept in the cache. Raises ImageError.
     """
+
+    def make() -> Copies:
+        return _read(entries, name, with_arguments)
+
+    return kept(("copies", name, with_arguments), entries.sections.of_entries, make, _to_bytes, _from_bytes)
+
+
+def _to_bytes(found: Copies) -> bytes:
+    return as_json(
+        [[*map(_copy_words, found.found)], found.complete, [[at, _words(given)] for at, given in found.whole]]
+    )
+
+
+def _copy_words(copy: InlinedCopy) -> list[Any]:
+    return [copy.within, copy.ranges, copy.entry, copy.line, copy.inner, copy.view, _words(copy.arguments)]
+
+
+def _words(arguments: Iterable[ArgumentPlace]) -> list[Any]:
+    return [[each.number, each.name, each.place and astuple(each.place), each.why] for each in arguments]
+
+
+def _from_bytes(content: bytes) -> Copies:
+    """Raises ValueError and its like."""
+    found, complete, whole = from_json(content)
+    functions = tuple((in_range(at, 0, _HIGHEST), _arguments(given)) for at, given in whole)
+    return Copies(tuple(map(_copy, found)), bool(complete), functions)
+
+
+def _copy(row: Any) -> InlinedCopy:
+    within, pieces, entry, line, inner, view, given = row
+    code = tuple((in_range(low, 0, _HIGHEST), in_range(high, 0, _HIGHEST)) for low, high in pieces)
+    first, seen = _perhaps(entry), _perhaps(view)
+    return InlinedCopy(text(within), code, first, in_range(line, 0, _HIGHEST), bool(inner), seen, _arguments(given))
+
+
+def _perhaps(value: Any) -> int | None:
+    return None if value is None else in_range(value, 0, _HIGHEST)
+
+
+def _arguments(rows: Any) -> tuple[ArgumentPlace, ...]:
+    return tuple(
+        ArgumentPlace(None if n is None else in_range(n, 0, 5), text(name), _value_place(place), text(why))
+        for n, name, place, why in rows
+    )
+
+
+def _value_place(row: Any) -> ValuePlace | None:
+    if row is None:
+        return None
+    base, offset, loaded, width, of_image = row
+    if width not in (1, 2, 4, 8):
+        raise ValueError(width)
+    register = None if base is None else in_range(base, 0, CFA)
+    return ValuePlace(register, in_range(offset, -_HIGHEST, _HIGHEST), bool(loaded), width, bool(of_image))
+
+
+def _read(entries: Entries, name: str, with_arguments: bool) -> Copies:
     reader = _Reader(entries, name, with_arguments)
     for unit in units_with(entries, entries.sections, written_name(name).encode("utf-8", "surrogateescape")):
         reader.read(unit)

@@ -42,6 +42,15 @@ class Sections:
     locations: bytes = b""
     location_lists: bytes = b""
 
+    @property
+    def of_entries(self) -> tuple[bytes, ...]:
+        """The bytes that findings about entries follow from, without line tables."""
+        own = (
+            *(self.info, self.abbrev, self.strings, self.line_strings, self.string_offsets, self.addresses),
+            *(self.ranges, self.range_lists, self.locations, self.location_lists),
+        )
+        return own if self.shared is None else (*own, *self.shared.of_entries)
+
 
 def read(path: Path) -> Sections | None:
     """The sections for the program at ``path``, from it or from its debug file; None if there are none. Raises
