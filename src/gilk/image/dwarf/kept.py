@@ -3,8 +3,8 @@
 code that finds them.
 
 The sections are read each time, since nothing else proves that they are the same; to read and digest them takes a tenth
-of the time that it takes to understand them. They are kept as JSON or plain numbers, and are checked when they are read: if
-one is not as it was written, it is found anew.
+of the time that it takes to understand them. Findings are JSON or plain numbers, and checked when they are read: one
+that is not as it was written is found anew.
 """
 
 from __future__ import annotations
