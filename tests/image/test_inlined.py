@@ -152,6 +152,27 @@ def lying(attribute: int, form: int, value: bytes, repeated: int = 1) -> Section
     return Sections(Path("lying"), head + info, abbrev, b"", b"", bytes(64), ranges=bytes(64))
 
 
+RUST = r"""
+#[inline(always)]
+fn weight(a: u32, name: &str, flag: bool) -> u32 { if flag { a * 3 + name.len() as u32 } else { a } }
+#[inline(never)]
+fn total(n: u32) -> u32 { let mut s = 0; for i in 0..n { s += weight(i, "abc", i % 2 == 0); } s }
+fn main() { println!("{}", total(std::env::args().count() as u32)); }
+"""
+
+
+def test_arguments_of_other_languages_have_no_numbers(tmp_path: Path) -> None:
+    """rustc makes a variable of `name` here, so that the third argument is described as the second."""
+    if shutil.which("rustc") is None:
+        pytest.skip("there is no rustc")
+    (tmp_path / "main.rs").write_text(RUST)
+    subprocess.run(["rustc", "-g", "-O", "main.rs"], cwd=tmp_path, check=True)
+    found = copies(entries(tmp_path / "main"), "weight", True).found
+    assert found
+    for copy in found:
+        assert {(each.number, each.place, each.why) for each in copy.arguments} == {(None, None, "argument-kind")}
+
+
 RANGES, NAME, LINE = 0x55, 0x03, 0x3B
 DATA1, DATA8, STRX = 0x0B, 0x07, 0x1A
 HIGHEST = b"\xff" * 9 + b"\x7f"  # 70 bits, as LEB128 has them

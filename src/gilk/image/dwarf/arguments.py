@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit
 from gilk.image.dwarf.forms import Reference
-from gilk.image.dwarf.languages import AT_LANGUAGE
+from gilk.image.dwarf.languages import AT_LANGUAGE, is_foreign
 from gilk.image.dwarf.locations import location
 from gilk.image.value_place import ArgumentPlace
 
@@ -42,8 +42,8 @@ def arguments(
     }
     found: list[ArgumentPlace] = []
     number: int | None = _first_number(declared, root)
-    if number != 0:
-        found.append(ArgumentPlace(0 if number else None, "(the address of the result)", why="argument-lost"))
+    if number:
+        found.append(ArgumentPlace(0, "(the address of the result)", why="argument-lost"))
     for parameter in _parameters(declared):
         width = _registers(parameter.referred(_TYPE), root)
         if width == _UNCERTAIN:
@@ -74,7 +74,11 @@ def _name(entry: DebugEntry) -> str:
 
 
 def _first_number(declared: DebugEntry, root: DebugEntry) -> int | None:
-    """The number of the first parameter: 1 if the caller passes an address for the result, None if that is unknown."""
+    """The number of the first parameter: 1 if the caller passes an address for the result, None if that is unknown, as
+    in languages that do not call functions as C does. (rustc also makes variables of parameters that are constant.)
+    """
+    if is_foreign(root.number(AT_LANGUAGE)):
+        return None
     at: DebugEntry | None = declared
     for _ in range(_DEEPEST):
         if at is None or _TYPE in at.attributes:
