@@ -10,9 +10,11 @@ from dataclasses import replace
 from gilk.values import dataclass
 
 RSP, RBP = 4, 5  # the hardware's numbers
+_WORD = (1 << 64) - 1
 _RED_ZONE = 128
 _LARGEST_FRAME = 1 << 16
 _GIVEN = 256  # bytes of arguments on the stack
+FARTHEST = 1 << 30  # bytes from a register
 CFA = 16  # stands for the canonical frame address among the numbers of registers
 
 
@@ -41,7 +43,7 @@ class ValuePlace:
 
     def moved(self, bias: int) -> ValuePlace:
         """The place in a process that has the image ``bias`` bytes behind its link-time addresses."""
-        return replace(self, offset=self.offset + bias, of_image=False) if self.of_image else self
+        return replace(self, offset=self.offset + bias & _WORD, of_image=False) if self.of_image else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from gilk.image.lookup import goes_by, is_exact
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.stripped import remark
 from gilk.image.unwind import unwind
-from gilk.image.value_place import CFA, RBP, RSP, ArgumentPlace
+from gilk.image.value_place import CFA, FARTHEST, RBP, RSP, ArgumentPlace
 from gilk.splice import points
 from gilk.splice.inlined import InstructionFlow, beginning, endings
 from gilk.splice.plan import Refusal
@@ -128,7 +128,8 @@ class _Frames:
         if frame is None or frame.how is not How.PLAIN or frame.base not in (RSP, RBP):
             return _without(argument)
         place = place.in_frame(frame.base, frame.offset)
-        return replace(argument, place=place) if place is not None else _without(argument)
+        near = place is not None and abs(place.offset) <= FARTHEST
+        return replace(argument, place=place) if near else _without(argument)
 
 
 def _without(argument: ArgumentPlace) -> ArgumentPlace:

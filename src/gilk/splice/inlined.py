@@ -59,8 +59,8 @@ def endings(flow: InstructionFlow, code: Ranges, entry: int) -> list[Leaving] | 
     or shares with other code, are not counted as the function's. The call is left on each way from where it is under
     way to where it is not, with the stack pointer that it had at the beginning.
     """
-    body = flow.behind(entry, code)
-    if flow.unknown or body is None:
+    body = flow.behind(entry, code) if entry in flow.instructions and not flow.unknown else None
+    if body is None:
         return None
     under_way = (_spread(flow.before, body, entry) | {entry}) & _spread(flow.further, [entry])
     places = _places(flow, under_way, entry)

@@ -16,7 +16,7 @@ from gilk.image.cfi import HARDWARE_NUMBERS
 from gilk.image.dwarf.entries import AT_ADDR_BASE, DebugEntry
 from gilk.image.encoding import sleb, uleb
 from gilk.image.memory import MALFORMED
-from gilk.image.value_place import CFA, ValuePlace
+from gilk.image.value_place import CFA, FARTHEST, ValuePlace
 from gilk.values import dataclass
 
 AT_LOCATION, _CONST_VALUE, _FRAME_BASE, _LOW_PC, _VIEWS = 0x02, 0x1C, 0x40, 0x11, 0x2137
@@ -46,17 +46,27 @@ def location(
     understood. ``root``: the entry of its unit, ``version`` that unit's version; ``around``: the function that has the
     frame. ``view``: the view of the line table at ``at`` that is meant, None if it is not known.
     """
-    value = entry.attributes.get(_CONST_VALUE)
     try:
-        if value is not None:
-            return _constant(value)
-        found = entry.attributes.get(AT_LOCATION)
-        if isinstance(found, int):
-            found = _listed(entry, root, version, found, at, view)
-        base = around.attributes.get(_FRAME_BASE) if around is not None else None
-        return _place(found, base if isinstance(base, bytes) else b"") if isinstance(found, bytes) else None
+        found = _found(entry, root, version, around, at, view)
     except MALFORMED:
         return None
+    if found is None or found.base is not None:
+        return found if found is not None and abs(found.offset) <= FARTHEST else None
+    return replace(found, offset=found.offset & _BASE)
+
+
+def _found(
+    entry: DebugEntry, root: DebugEntry, version: int, around: DebugEntry | None, at: int, view: int | None
+) -> ValuePlace | None:
+    """As location(), with numbers of any size. Raises MALFORMED."""
+    value = entry.attributes.get(_CONST_VALUE)
+    if value is not None:
+        return _constant(value)
+    found = entry.attributes.get(AT_LOCATION)
+    if isinstance(found, int):
+        found = _listed(entry, root, version, found, at, view)
+    base = around.attributes.get(_FRAME_BASE) if around is not None else None
+    return _place(found, base if isinstance(base, bytes) else b"") if isinstance(found, bytes) else None
 
 
 def _constant(value: object) -> ValuePlace | None:

@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 from gilk.analysis.analysis import Analysis
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
 from gilk.image.model import FunctionSpan, Image
-from gilk.image.value_place import RBP, RSP, ValuePlace
+from gilk.image.value_place import FARTHEST, RBP, RSP, ValuePlace
 from gilk.session.request import Builtin, CFunction, ValuesAt
 from gilk.splice.segments import is_call
 from gilk.targets.base import Loaded, Target
@@ -74,7 +74,7 @@ _KINDS = {each.__name__: each for each in _ERRORS}
 _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
 _MOST_STRIDE = (1 << 31) - 1  # the farthest that an instruction reaches
 
-_MOST_PLACES, _MOST_OFFSET = 6, 1 << 30
+_MOST_PLACES = 6
 
 _T = TypeVar("_T")
 
@@ -323,7 +323,7 @@ def value_place(row: object) -> ValuePlace | None:
         return ValuePlace(None, number(row[1], -(1 << 63), (1 << 64) - 1), width=width)
     if loaded and base not in (RSP, RBP):
         raise ProtocolError("places")
-    return ValuePlace(base, number(row[1], -_MOST_OFFSET, _MOST_OFFSET), loaded, width)
+    return ValuePlace(base, number(row[1], -FARTHEST, FARTHEST), loaded, width)
 
 
 def _builtin(name: object) -> Builtin:
