@@ -109,11 +109,13 @@ class BaseSession(ABC):
     def _numbered(self, wanted: Sequence[Wanted | WantedSite]) -> Iterator[range]:
         """A context with numbers and rows for the wanted probes; if it raises, they are taken back. Raises UsageError
         `too-many-points`."""
+        told = len(self._unknown)
         numbers = self._number(wanted)
         try:
             yield numbers
         except BaseException:
             del self._everything[numbers.start :]
+            del self._unknown[told:]
             raise
 
     def _number(self, wanted: Sequence[Wanted | WantedSite]) -> range:
