@@ -112,6 +112,24 @@ def test_encode_loads_and_stores(reg: int, base: int) -> None:
     assert text(asm.inc_gs_at(base)) == f"inc qword ptr gs:[{WIDE[base]}]"
 
 
+LOWER = ("al", "cl", "dl", "bl", "spl", "bpl", "sil", "dil", *(f"r{n}b" for n in range(8, 16)))
+WORDS = ("ax", "cx", "dx", "bx", "sp", "bp", "si", "di", *(f"r{n}w" for n in range(8, 16)))
+
+
+@pytest.mark.parametrize("base", [asm.RSP, asm.RBP])
+@pytest.mark.parametrize("reg", range(16))
+def test_values_in_frames(reg: int, base: int) -> None:
+    for offset in (0, 0x1234, -8):
+        place = f"[{WIDE[base]}{signed(offset)}]"
+        assert text(asm.load_frame(reg, base, offset, 8)) == f"mov {WIDE[reg]}, qword ptr {place}"
+        assert text(asm.load_frame(reg, base, offset, 4)) == f"mov {NARROW[reg]}, dword ptr {place}"
+        assert text(asm.load_frame(reg, base, offset, 2)) == f"movzx {NARROW[reg]}, word ptr {place}"
+        assert text(asm.load_frame(reg, base, offset, 1)) == f"movzx {NARROW[reg]}, byte ptr {place}"
+    assert text(asm.narrow(reg, 4)) == f"mov {NARROW[reg]}, {NARROW[reg]}"
+    assert text(asm.narrow(reg, 2)) == f"movzx {NARROW[reg]}, {WORDS[reg]}"
+    assert text(asm.narrow(reg, 1)) == f"movzx {NARROW[reg]}, {LOWER[reg]}"
+
+
 @pytest.mark.parametrize("reg", range(16))
 def test_encode_more_instructions_with_one_register(reg: int) -> None:
     assert text(asm.push(reg)) == f"push {WIDE[reg]}"

@@ -109,7 +109,7 @@ def test_a_missing_process_is_an_error_and_the_other_is_let_go(two: tuple[Loop, 
     assert clean(*two)
 
 
-@pytest.mark.parametrize("more", [["--follow"], ["--on", "lab"], ["-l"], ["-e"], ["-c", "true"]])
+@pytest.mark.parametrize("more", [["--on", "lab"], ["-l"], ["-e"], ["-c", "true"]])
 def test_options_about_one_process_are_refused_for_several(two: tuple[Loop, Loop], more: list[str]) -> None:
     pids = [word for loop in two for word in ("-p", str(loop.pid))]
     done = run_gilk("dtrace", *pids, *more, "-n", f"{HOT} {{ }}")

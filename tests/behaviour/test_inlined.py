@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [("run", "-i", "gone:entry=args"), ("run", "-i", "gone=@path"), ("trace", "--start", "call:gone")],
+    [("run", "-i", "gone:return=stamp"), ("run", "-i", "gone=@path"), ("trace", "--start", "call:gone")],
     ids=" ".join,
 )
 def test_the_hint_of_no_such_function_says_where_it_is_inlined(words: tuple[str, ...], program: Path, tmp_path: Path) -> None:
@@ -78,7 +79,9 @@ def test_calls_of_an_inlined_function_are_counted_at_its_copies(program: Path) -
     assert re.search(r"^ +30  inlining:gone:entry, inlined in 3 places$", text, re.MULTILINE), text
     assert re.search(r"^ +11  inlining:both:entry, also inlined in 1 place$", text, re.MULTILINE), text
     verbose = run_gilk("run", "-v", "-i", "gone:entry=count", "--", program).stderr
-    assert len(re.findall(r"^ +10  inlining:gone:entry \(inlined at (?:main|work):\+0x\w+\)$", verbose, re.MULTILINE)) == 3
+    assert (
+        len(re.findall(r"^ +10  inlining:gone:entry \(inlined at (?:main|work):\+0x\w+\)$", verbose, re.MULTILINE)) == 3
+    )
 
 
 def summed(counts: dict[str, int]) -> dict[str, int]:
@@ -114,15 +117,152 @@ def test_stamps_and_stacks_are_recorded_at_inlined_copies(program: Path, tmp_pat
     assert sum(each["count"] for each in report["stacks"]) == 11
 
 
-def test_args_and_time_are_not_recorded_at_inlined_copies(program: Path) -> None:
-    for instrument in ("args", "time"):
-        done = run([f"both:entry={instrument}"], [program])
-        [inlined] = done.report["inlined"]
-        assert (inlined["function"], inlined["image"], inlined["places"]) == ("both", "inlining", 1)
-        assert inlined["at"][0].startswith("main:+0x")
-    text = run_gilk("run", "-i", "both:entry=args", "--", program).stderr
-    assert "both of inlining is also inlined in 1 place (main:+0x" in text
-    assert "where it is not instrumented" in text
+def test_arguments_of_calls_are_taken_there_too(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "args.parquet"
+    report = reported("-i", "both:entry=args", "-o", file, "--", program)
+    assert (report["points"]["spliced"], report["inlined"], report["refused_points"]) == (2, [], [])
+    arguments = list(map(int, rows_of(file, "select arg0 from samples order by time")))
+    assert arguments == [*range(10), sum(i * 3 + 1 + (i + 1) * 3 + 1 + i * 7 + 4 for i in range(10))]
+    assert rows_of(file, "select 'n' || count(arg1) from samples where point like '%inlined%'") == ["n0"]
+
+
+def test_arguments_that_are_lost_are_named(program: Path, tmp_path: Path) -> None:
+    """gcc does not keep `argc` in main, of which the last `gone` is called."""
+    file = tmp_path / "args.parquet"
+    report = reported("-i", "gone:entry=args", "-o", file, "--", program)
+    [lost] = report["refused_points"]
+    assert re.fullmatch(r"inlining:gone:entry \(inlined at main:\+0x\w+\), argument x", lost["point"])
+    assert (lost["reason"], report["points"]["refused"]) == ("argument-lost", 0)
+    assert rows_of(file, "select count(*) || ' ' || count(arg0) from samples") == ["30 20"]
+    text = run_gilk("run", "-i", "gone:entry=args", "--", program).stderr
+    assert re.search(
+        r"^  inlining:gone:entry \(inlined at main:\+0x\w+\), argument x: argument-lost$", text, re.MULTILINE
+    )
+
+
+def test_calls_are_timed_there_too(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "timed.parquet"
+    report = reported("-i", "gone:entry=time", "-i", "both:entry=time", "-o", file, "--", program)
+    assert (called(report), report["refused_points"], report["inlined"]) == ({"gone": 30, "both": 11}, [], [])
+    assert report["records"] == 2 * (30 + 11) and report["notes"] == []
+    places = {place for place in rows_of(file, "select distinct point from samples") if "inlined at work" in place}
+    assert {place.split(" ")[0] for place in places} == {"inlining:gone:entry", "inlining:gone:return"}
+    slow = reported("-i", "both:entry=time", "--longer-than", "1ns", "--", program)
+    assert called(slow) == {"both longer than 1ns": 11}
+
+
+def reported(*words: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run_gilk("run", "--json", *words).stdout.splitlines()[-1])
+    return found
+
+
+def rows_of(file: Path, query: str) -> list[str]:
+    return run_gilk("query", file, query).stdout.splitlines()[1:]
+
+
+def called(report: dict[str, Any]) -> dict[str, int]:
+    """How many calls were timed, by function."""
+    return {name: each["count"] for name, each in report["latency"].items()}
+
+
+ARGUED = r"""
+#include <stdio.h>
+#define IN static inline __attribute__((always_inline))
+#define APART __attribute__((noinline))
+enum colour { RED, GREEN = 7 };
+static long log[4000], *next = log, table[8];
+IN long many(int a, double d, unsigned char b, short c, const long *p, enum colour e, unsigned long f, int beyond)
+{
+	long *to = __atomic_fetch_add(&next, 6 * sizeof(long), __ATOMIC_RELAXED);
+	to[0] = (unsigned)a, to[1] = b, to[2] = (unsigned short)c, to[3] = (long)p, to[4] = e, to[5] = f;
+	return a + (long)d + b + c + *p + e + beyond;
+}
+APART long one(int a, long *p) { return many(a, 1.5, a + 1, -a, p, GREEN, ~0ul, 3); }
+APART long two(long n) { long s = 0; for (int i = 0; i < 5; i++) s += many(i - 2, i, 200, n, &table[i], RED, n << 40, i); return s; }
+APART long three(int *x, long y) { long s = many(*x, 0, *x, *x, &table[2], GREEN, y * 3, 1); return s + many(-1, s, y, y, &y, RED, s, 0); }
+int main(void)
+{
+	long s = 0;
+	for (int i = 0; i < 9; i++)
+		s += one(i, &table[i & 7]) + two(i) + three(&i, s);
+	for (long *at = log; at < next; at += 6)
+		printf("%lu %lu %lu %lu %lu %lu\n", at[0], at[1], at[2], at[3], at[4], at[5]);
+	return s == 1;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("level", ["-O0", "-Og", "-O1", "-O2", "-Os", "-O2 -gdwarf-4", "-O1 -fno-omit-frame-pointer"])
+def test_arguments_are_those_that_the_program_writes_down(compiler: str, level: str, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    (tmp_path / "argued.c").write_text(ARGUED)
+    subprocess.run([compiler, "-g", *level.split(), "argued.c", "-o", "argued"], cwd=tmp_path, check=True)
+    file = tmp_path / "args.parquet"
+    done = run_gilk("run", "--json", "-i", "many:entry=args", "-o", file, "--", tmp_path / "argued")
+    *written, last = done.stdout.splitlines()
+    report = json.loads(last)
+    refused = {each["point"]: each["reason"] for each in report["refused_points"]}
+    assert any(each.endswith("argument d") for each in refused), "no register for integers would have it"
+    if any("argument" not in point for point in refused):
+        assert compiler == "clang"
+        return
+    columns = ", ".join(f"coalesce(cast(arg{n} as varchar), '?') as a{n}" for n in range(6))
+    taken = rows_of(file, f"select {columns} from samples order by time")
+    assert len(taken) == len(written) == 9 * (1 + 5 + 2)
+    known = 0
+    for mine, theirs in zip(taken, written, strict=True):
+        pairs = list(zip(mine.split(), theirs.split(), strict=True))
+        assert all(one in ("?", other) for one, other in pairs), (mine, theirs)
+        known += sum(one != "?" for one, _ in pairs)
+    assert known >= len(written), "most are known"
+
+
+LASTING = r"""
+#define APART __attribute__((noinline))
+#define IN static inline __attribute__((always_inline))
+#define USED(n) asm volatile("" :: "r"(n) : "memory")
+APART void within(int n) { USED(n); }
+APART void around(int n) { USED(n); }
+IN int early(int n) { within(n); if (n & 1) return n; if (n & 2) { within(n); return -n; } within(n + 1); return 0; }
+IN int looping(int n) { int s = 0; for (int i = 0; i < n % 4; i++) { within(i); s += i; } return s; }
+IN int deep(int n) { int s = early(n); within(n); s += looping(n); return s + (n & 4 ? early(n) : 0); }
+APART int user(int n)
+{
+	int s = 0;
+	around(n);
+	for (int i = 0; i < 3; i++) { s += deep(n + i); around(i); }
+	if (n > 5) { s += early(n); around(s); return s; }
+	s -= deep(s & 7);
+	around(s);
+	return looping(s & 7);
+}
+int main(void) { int s = 0; for (int i = 0; i < 20; i++) s += user(i); USED(s); return 0; }
+"""
+
+
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3", "-Os", "-Og"])
+def test_a_call_lasts_from_its_first_to_its_last_call_of_others(level: str, tmp_path: Path) -> None:
+    """Calls of `within` come from inlined functions only, those of `around` from outside of them."""
+    program = compile_text(tmp_path, "lasting", LASTING, level)
+    file = tmp_path / "lasting.parquet"
+    wanted = ["deep:entry=time", "early:entry=time", "looping:entry=time", "within:entry=stamp", "around:entry=stamp"]
+    report = reported(*(word for each in wanted for word in ("-i", each)), "-o", file, "--", program)
+    under_way, inside, outside = 0, 0, 0
+    for row in rows_of(file, "select function || ' ' || kind as what from samples order by time"):
+        function, kind = row.split()
+        under_way += {"time-entry": 1, "time-return": -1}.get(kind, 0)
+        assert under_way in (0, 1, 2), "`deep` contains the others"
+        inside += function == "within"
+        outside += function == "around"
+        assert function != "around" or not under_way
+        assert function != "within" or under_way or report["refused_points"]
+    assert under_way == 0 < inside and outside == 20 * 4 + 20
+    assert {each["reason"] for each in report["refused_points"]} <= {"inlined-exit", "inlined-copies", "inlined-loop"}
+    assert called(report)
+    if not report["refused_points"]:
+        assert called(report)["deep"] == 20 * 3 + 6
 
 
 def test_a_condition_on_arguments_is_refused_at_inlined_copies(program: Path) -> None:
@@ -134,7 +274,7 @@ def test_a_condition_on_arguments_is_refused_at_inlined_copies(program: Path) ->
 
 
 def test_an_inlined_copy_that_a_report_names_can_be_instrumented(program: Path) -> None:
-    [inlined] = run(["both:entry=args"], [program]).report["inlined"]
+    [inlined] = run(["both:return=stamp"], [program]).report["inlined"]
     counted = run([f"{inlined['at'][0]}=count"], [program])
     assert list(counted.report["counts"].values()) == [10]
 
@@ -193,6 +333,13 @@ def test_counts_of_inlined_copies_add_up_to_the_programs_own_or_places_are_refus
         found = counted.get(name, 0)
         assert found <= calls if name in refused else found == calls, (name, found, calls)
     assert len(refused) < len(NAMES)
+    timed = run([f"{name}:entry=time" for name in NAMES], [tmp_path / "model"])
+    refused = {each["point"].split(":")[1] for each in timed.report["refused_points"]}
+    assert timed.report["notes"] == [], "each call that has begun has ended"
+    for name, calls in zip(NAMES, json.loads(done.stdout), strict=True):
+        found = called(timed.report).get(name, 0)
+        assert found <= counted.get(name, 0) if name in refused else found == calls, (name, found, calls)
+    assert len(refused) < len(NAMES)
 
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-Os"])
@@ -221,6 +368,10 @@ int main(int argc, char **argv) { (void)argv; scaled(argc, 3); scaled(argc + 1, 
     counts = run(["scaled:entry=count"], [program]).report["counts"]
     [(point, count)] = counts.items()
     assert (count, point.startswith("clones:scaled:entry (as scaled.")) == (3, True)
+    file = tmp_path / "args.parquet"
+    report = reported("-i", "scaled:entry=args", "-i", "scaled:entry=time", "-o", file, "--", program)
+    rows = rows_of(file, "select arg0 || ' ' || coalesce(arg1, 3) from samples where kind = 'args' order by time")
+    assert (rows, called(report)) == (["1 3", "2 3", "3 3"], {"scaled": 3})
 
 
 def test_a_pattern_does_not_include_inlined_copies(program: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gilk
-from gilk.errors import TargetError
+from gilk.errors import TargetError, UsageError
 from gilk.targets.selecting import chosen
 from tests.behaviour.harness import children, mortal, run_gilk, wait_for
 from tests.programs.build import compile_text
@@ -77,6 +77,54 @@ def test_all_processes_of_a_name_are_instrumented(
         assert seen(file, "--children-of", str(family.pid)) == two
         assert seen(file, "--children-of", str(family.pid), "-p", str(third.pid)) == {*two, third.pid}
         assert seen(file, "-p", ",".join(map(str, two))) == two
+
+
+def test_by_user(program: Path) -> None:
+    """The oracle is pgrep(1)."""
+    if os.geteuid():
+        pytest.skip("only root can be another user")
+    for place in (program, *program.parents):
+        if place.owner() == "root" and place != Path("/tmp"):
+            place.chmod(place.stat().st_mode | 0o055)
+    with subprocess.Popen([program], stdout=subprocess.PIPE, user=65534) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == b"ready\n"
+            before, mine, after = owned(), set(chosen((), (), (), ["65534"])), owned()
+            assert process.pid in mine <= before | after
+            assert process.pid in chosen((), (), (), ["nobody"])
+        finally:
+            process.kill()
+
+
+def owned() -> set[int]:
+    told = subprocess.run(["pgrep", "-u", "65534"], capture_output=True, text=True, check=True).stdout
+    return set(map(int, told.split()))
+
+
+@pytest.mark.parametrize("user", ["nobody-is-called-so", "", "\0", "-1", "9" * 30])
+def test_users_that_there_are_not(user: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        chosen((), (), (), [user])
+    assert refused.value.slug == "no-such-user"
+    done = run_gilk("run", "-i", "main:entry=count", "--user", "nobody-is-called-so")
+    assert done.returncode == 2 and "no-such-user" in done.stderr
+
+
+def test_by_control_group(program: Path) -> None:
+    """The oracle is ps(1); the process is in the groups of the test itself."""
+    with mortal([program]) as process:
+        words = ["ps", "-o", "cgroup=", "-ww", "-p", str(process.pid)]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        groups = [path for each in told.split(",") if (path := each.rpartition(":")[2].strip("/"))]
+        if not groups:
+            pytest.skip("all processes are in the roots of the hierarchies")
+        for group in groups:
+            for glob in (group, "/" + group, group.split("/")[0], group[:-1] + "?"):
+                assert process.pid in chosen((), (), (), (), [glob])
+            with pytest.raises(TargetError, match="control group"):
+                chosen((), (), (), (), [group + "/no-such-group"])
+        with pytest.raises(TargetError, match="control group"):
+            chosen((), (), (), (), [groups[0][:-1]])
 
 
 @pytest.mark.parametrize("words", [["-p", "1,"], ["-p", "x"], ["-p", "-1"], ["--children-of", "x"], ["-p", "1 2"]])

@@ -105,6 +105,15 @@ def test_calls_longer_than_a_limit_are_those_that_sleep(program: Path, tmp_path:
     assert found["records"] == 2 * histogram["count"]
 
 
+def test_calls_are_timed_under_a_condition(program: Path) -> None:
+    """Of the calls with 10 to 29, two sleep for 20 ms."""
+    found = report("-i", "step:entry/arg0 >= 10/=time", "--", program)
+    (histogram,) = found["latency"].values()
+    assert (histogram["count"], found["records"], found["notes"]) == (20, 40, [])
+    assert sum(count for least, count in histogram["buckets"] if least >= 1 << 24) >= 2
+    assert histogram["total"] >= 40_000_000
+
+
 def test_system_calls_are_those_that_strace_sees(program: Path, tmp_path: Path) -> None:
     """This includes the calls of programs that are followed."""
     command = ["sh", "-c", f"{program} > /dev/null; {program}"]

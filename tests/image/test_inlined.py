@@ -130,11 +130,12 @@ def test_damaged_debug_information_gives_an_answer_or_elf_malformed(built: Path)
     draw = random.Random(7)
     refused = 0
     for _ in range(300):
-        info = bytearray(good.info)
-        for _ in range(draw.choice((1, 3, 30))):
-            info[draw.randrange(len(info))] = draw.randrange(256)
+        info, lists = bytearray(good.info), bytearray(good.location_lists)
+        for data in (info, lists):
+            for _ in range(draw.choice((1, 3, 30))):
+                data[draw.randrange(len(data))] = draw.randrange(256)
         try:
-            copies(Entries(replace(good, info=bytes(info))), "gone")
+            copies(Entries(replace(good, info=bytes(info), location_lists=bytes(lists))), "gone", True)
         except ImageError as error:
             assert error.slug == "elf-malformed"
             refused += 1
@@ -149,6 +150,27 @@ def lying(attribute: int, form: int, value: bytes, repeated: int = 1) -> Section
     info = b"\1\2gone\0\3" + struct.pack("<I", head_size + 1) + value * repeated + b"\0"
     head = struct.pack("<IHIB", len(info) + head_size - 4, 4, 0, 8)
     return Sections(Path("lying"), head + info, abbrev, b"", b"", bytes(64), ranges=bytes(64))
+
+
+RUST = r"""
+#[inline(always)]
+fn weight(a: u32, name: &str, flag: bool) -> u32 { if flag { a * 3 + name.len() as u32 } else { a } }
+#[inline(never)]
+fn total(n: u32) -> u32 { let mut s = 0; for i in 0..n { s += weight(i, "abc", i % 2 == 0); } s }
+fn main() { println!("{}", total(std::env::args().count() as u32)); }
+"""
+
+
+def test_arguments_of_other_languages_have_no_numbers(tmp_path: Path) -> None:
+    """rustc makes a variable of `name` here, so that the third argument is described as the second."""
+    if shutil.which("rustc") is None:
+        pytest.skip("there is no rustc")
+    (tmp_path / "main.rs").write_text(RUST)
+    subprocess.run(["rustc", "-g", "-O", "main.rs"], cwd=tmp_path, check=True)
+    found = copies(entries(tmp_path / "main"), "weight", True).found
+    assert found
+    for copy in found:
+        assert {(each.number, each.place, each.why) for each in copy.arguments} == {(None, None, "argument-kind")}
 
 
 RANGES, NAME, LINE = 0x55, 0x03, 0x3B

@@ -169,6 +169,27 @@ def load32(reg: int, base: int, offset: int) -> bytes:
     return _based(0x8B, reg, base, offset, wide=False)
 
 
+def load_frame(reg: int, base: int, offset: int, width: int) -> bytes:
+    """``mov reg, [base + offset]`` of 8 bytes, or of 4, 2 or 1, which clears the rest; ``base`` is rsp or rbp."""
+    wide = width == 8
+    opcode = b"\x8b" if width >= 4 else b"\x0f\xb7" if width == 2 else b"\x0f\xb6"
+    index = bytes((_NO_INDEX,)) if base == RSP else b""
+    return (
+        bytes((_rex(reg, base, wide),))
+        + opcode
+        + bytes((0x80 | (reg & 7) << 3 | base,))
+        + index
+        + struct.pack("<i", offset)
+    )
+
+
+def narrow(reg: int, width: int) -> bytes:
+    """Clear all but the lowest ``width`` bytes of ``reg``: 1, 2 or 4."""
+    if width == 4:
+        return bytes((_rex(reg, reg, wide=False), 0x89, 0xC0 | (reg & 7) << 3 | reg & 7))
+    return bytes((_rex(reg, reg, wide=False), 0x0F, 0xB7 if width == 2 else 0xB6, 0xC0 | (reg & 7) << 3 | reg & 7))
+
+
 def push(reg: int) -> bytes:
     """``push reg``"""
     return (b"\x41" if reg > 7 else b"") + bytes((0x50 | reg & 7,))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The options that choose running processes by number, by name, or as children of others, and those that choose
-functions to follow."""
+"""The options that choose running processes by number, by name, user or control group, or as children of others, and
+those that choose functions to follow."""
 
 from __future__ import annotations
 
@@ -42,19 +42,24 @@ _OPTIONS = (
                  help="The running processes whose programs are called so; repeatable."),
     click.option("--children-of", "ancestors", multiple=True, type=click.IntRange(1), metavar="PID",
                  help="The processes that this one has begun, and those that they have; repeatable."),
+    click.option("--user", "users", multiple=True, metavar="USER",
+                 help="The running processes of this user; repeatable."),
+    click.option("--cgroup", "groups", multiple=True, metavar="GLOB",
+                 help="The running processes in this control group, as system.slice/nginx.service; repeatable."),
 )  # fmt: skip
 
 
 def processes_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add -p, --name and --children-of; the command gets ``pids``, the numbers of all processes that they choose."""
+    """Add -p, --name, --children-of, --user and --cgroup; the command gets ``pids``, the numbers of all processes that
+    they choose."""
 
     @functools.wraps(command)
-    def choosing(*, pids: Any, names: Any, ancestors: Any, **given: Any) -> int:
+    def choosing(*, pids: Any, names: Any, ancestors: Any, users: Any, groups: Any, **given: Any) -> int:
         found = tuple(pid for some in pids for pid in some)
-        if names or ancestors:
+        if names or ancestors or users or groups:
             from gilk.api.processes import chosen  # here: --help need not wait for it
 
-            found = chosen(found, names, ancestors)
+            found = chosen(found, names, ancestors, users, groups)
         return command(pids=found, **given)
 
     for option in reversed(_OPTIONS):

@@ -18,7 +18,7 @@ from gilk.values import dataclass
 RSP, RBP, RBX, RETURN = 7, 6, 3, 16  # DWARF's numbers (System V ABI, figure 3.36)
 _HERE = (RBP, RBX, RETURN)
 #: The place of each register in struct gilk_regs (rax rcx rdx rbx rsp rbp rsi rdi r8 to r15), by DWARF's number.
-_PLACES = (0, 2, 1, 3, 6, 7, 5, 4, *range(8, 16))
+HARDWARE_NUMBERS = (0, 2, 1, 3, 6, 7, 5, 4, *range(8, 16))
 _FARTHEST = 1 << 28  # in bytes; frames are not larger
 
 
@@ -186,7 +186,7 @@ def _seldom(common: Common, program: bytes, state: _State, code: int, at: int) -
     elif code == 0x2F:  # GNU_negative_offset_extended
         state.saved[register] = -value * common.data
     elif code == 0x09:
-        state.saved[register] = bytes([0x50 + value % len(_PLACES)])  # the expression DW_OP_reg
+        state.saved[register] = bytes([0x50 + value % len(HARDWARE_NUMBERS)])  # the expression DW_OP_reg
     else:  # val_offset, val_offset_sf: the value does not lie on the stack
         state.saved[register] = b""
     return at
@@ -206,7 +206,7 @@ def rule(state: _State, common: Common) -> FrameRule:
     found = _place(RBP, saved), _place(RBX, saved)
     how, more = How.PLAIN, 0
     if isinstance(back, bytes) and len(back) == 1 and isinstance(cfa, tuple):
-        more, back = _PLACES[back[0] - 0x50] + 1, -8
+        more, back = HARDWARE_NUMBERS[back[0] - 0x50] + 1, -8
     if not isinstance(back, int) or not back or None in found or cfa is None:
         return NOTHING
     if isinstance(cfa, bytes):
@@ -216,11 +216,11 @@ def rule(state: _State, common: Common) -> FrameRule:
         how, (register, offset, more) = How.DEREF, taken
     else:
         register, offset = cfa
-    if register >= len(_PLACES) or max(abs(offset), abs(more), abs(back)) >= _FARTHEST:
+    if register >= len(HARDWARE_NUMBERS) or max(abs(offset), abs(more), abs(back)) >= _FARTHEST:
         return NOTHING
     if (how, register, offset) == (How.PLAIN, RSP, 8):  # the stack is empty; GCC leaves older rules for registers
         found = 0, 0
-    return FrameRule(how, _PLACES[register], offset, more, back, found[0] or 0, found[1] or 0)
+    return FrameRule(how, HARDWARE_NUMBERS[register], offset, more, back, found[0] or 0, found[1] or 0)
 
 
 def _place(register: int, saved: dict[int, int | bytes | None]) -> int | None:

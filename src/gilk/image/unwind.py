@@ -36,6 +36,12 @@ class Unwind:
     ids: NDArray[np.uint16]
     rules: tuple[FrameRule, ...]
 
+    def rule(self, address: int) -> FrameRule | None:
+        """The rule at a link-time address; None if there is none."""
+        row = int(np.searchsorted(self.starts, address - self.base, side="right")) - 1
+        number = int(self.ids[row]) if 0 <= row < len(self.ids) and address >= self.base else len(self.rules)
+        return self.rules[number] if number < len(self.rules) else None
+
 
 def unwind(image: Image) -> Unwind:
     """The unwind table of an image; it has no rows if there is no .eh_frame, or if that cannot be read."""

@@ -100,8 +100,8 @@ class RunReport:
         text += f" ({how})\n" if how and verbose else "\n"
         if self.refused:
             why = "; ".join(f"{number} {reason}" for reason, number in _most_first(self.refusals))
-            text += f"{self.refused} refused: {why}\n" + refused_by_name(self.refused_points)
-        return text
+            text += f"{self.refused} refused: {why}\n"
+        return text + refused_by_name(self.refused_points)
 
     def _records(self) -> str:
         told = self.records or self.file or not self.counts  # counts make none

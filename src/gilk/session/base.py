@@ -69,6 +69,7 @@ class BaseSession(ABC):
         self._capacity = capacity
         self._probes: dict[int, Probe] = {}
         self._refused: dict[int, Refusal] = {}  # by number; has also refused probes that were removed since
+        self._unknown: list[tuple[str, str]] = []  # arguments that are not recorded, each with the reason
         self._unplanned: set[int] = set()  # numbers of probes that were refused before planning
         self._there: set[int] = set()  # numbers of probes that were in the target at some time
         self._everything: list[ProbeRow] = []
@@ -108,11 +109,13 @@ class BaseSession(ABC):
     def _numbered(self, wanted: Sequence[Wanted | WantedSite]) -> Iterator[range]:
         """A context with numbers and rows for the wanted probes; if it raises, they are taken back. Raises UsageError
         `too-many-points`."""
+        told = len(self._unknown)
         numbers = self._number(wanted)
         try:
             yield numbers
         except BaseException:
             del self._everything[numbers.start :]
+            del self._unknown[told:]
             raise
 
     def _number(self, wanted: Sequence[Wanted | WantedSite]) -> range:
@@ -127,8 +130,14 @@ class BaseSession(ABC):
     def _row(self, number: int, wanted: Wanted | WantedSite) -> ProbeRow:
         counts = wanted.instrument == Builtin.COUNT
         point = wanted.point
+        given = wanted.arguments if isinstance(wanted, Wanted) and wanted.refusal is None else None
+        for each in given or ():
+            if each.why:
+                self._unknown.append((f"{point.label}, argument {each.name or each.number}", each.why))
+        known = 63 if given is None else sum(1 << n for each in given if each.place and (n := each.number) is not None)
         return ProbeRow(
-            0 if counts else number + 1, point.label, point.function, point.image, wanted.kind, number if counts else -1
+            0 if counts else number + 1,
+            *(point.label, point.function, point.image, wanted.kind, number if counts else -1, known),
         )
 
     def _now(self) -> int:
@@ -217,8 +226,10 @@ class BaseSession(ABC):
         return dict(Counter(str(p.refusal) for p in self._probes.values() if p.refusal is not None))
 
     def refused_points(self) -> list[RefusedPoint]:
-        """The points that were refused, in the order in which they were asked for, each with its reasons once."""
-        return distinct_refusals((self._everything[n].point, why) for n, why in sorted(self._refused.items()))
+        """The points that were refused, in the order in which they were asked for, then the arguments at points; each
+        with its reasons once."""
+        points = ((self._everything[n].point, why) for n, why in sorted(self._refused.items()))
+        return distinct_refusals((*points, *self._unknown))
 
     @property
     def probes(self) -> tuple[Probe, ...]:

@@ -5,22 +5,28 @@ found as well."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
+from gilk.image.cfi import How
 from gilk.image.demangle import readable_in
 from gilk.image.lookup import goes_by, is_exact
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.stripped import remark
-from gilk.splice.inlined import beginning
+from gilk.image.unwind import unwind
+from gilk.image.value_place import CFA, FARTHEST, RBP, RSP, ArgumentPlace
+from gilk.splice import points
+from gilk.splice.inlined import InstructionFlow, beginning, endings
 from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.targets import lines
 from gilk.targets.base import Code, Loaded
-from gilk.trace.probes import Inlined, inlined_at, under_name
+from gilk.trace.probes import Inlined, inlined_at, left_at, under_name
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -39,29 +45,40 @@ class Instance:
     """A place where calls of a function begin without its own entry: an inlined copy, or an entry under another name.
 
     ``function``: the function that contains the place. ``refusal``: why there can be no instrument, None if there can.
-    ``inlined``: there is no call instruction, so no arguments and no return.
+    ``inlined``: there is no call instruction, so no arguments and no return. ``left``: if asked for, the points where
+    its calls are left, each with the function that it lies in. ``arguments``: those of its calls, if asked for.
     """
 
     function: Function
     point: Point
     refusal: Refusal | None
     inlined: bool
+    left: tuple[tuple[Function, Point], ...] = ()
+    arguments: tuple[ArgumentPlace, ...] = ()
 
 
-def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: str) -> Iterator[Instance]:
+def instances(
+    code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: str, timed: bool = False, asked: bool = False
+) -> Iterator[Instance]:
     """The instances of function ``name`` in an image that its debug information tells of.
 
-    ``spans``: the functions of the image that have this name, which are not among the instances.
+    ``spans``: the functions of the image that have this name, which are not among the instances. ``timed``: find where
+    calls are left, too, and refuse the instances where that is not known. ``asked``: find the calls' arguments, too.
     """
-    found, known = _copies(loaded.path, name), {span.start for span in spans}
-    if not (found.found or set(found.whole) - known):
+    found, known = _copies(loaded.path, name, asked), {span.start for span in spans}
+    if not (found.found or found.starts - known):
         return
     image, analysis = code.image(loaded.path), code.analysis(loaded)
     shown = spans[0].name if len(spans) == 1 else name
-    for span in _under_other_names(image, set(found.whole) - known):
+    whole, frames = dict(found.whole), _Frames(image)
+    for span in _under_other_names(image, found.starts - known):
         point = Point(image.name, shown, under_name(span.name), span.start, False)
-        yield Instance(analysis.function(span), point, None, False)
+        clone = analysis.function(span)
+        left = [(part, replace(each, function=shown)) for part, each in points.returns(image, analysis, clone)]
+        given = frames.certain(whole[span.start], span.start)
+        yield Instance(clone, point, None, False, tuple(left) if timed else (), given)
     around: Function | None = analysis.function(spans[0]) if spans else None
+    flows = _Flows(image, analysis)
     copies = found.found[:_MOST_INSTANCES]
     entries = {copy.entry for copy in copies}
     seconds = {_second(loaded.path, copy.entry, copy.view) for copy in copies if not copy.inner}
@@ -73,16 +90,73 @@ def instances(code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: s
         home = image.span_at(copy.address) if copy.address is not None else None
         if home is not None:
             around = analysis.function(home)
-            address, refusal = beginning(analysis, around, copy.ranges, copy.entry)
+            address, refusal = beginning(flows.of(around), copy.ranges, copy.entry)
             if copy.inner and copy.entry is not None and second not in seconds:
                 refusal = Refusal.INLINED_PART
             elif refusal is None and _is_repeated(loaded.path, copy, address, entries):
                 refusal = Refusal.INLINED_COPIES
-            where = inlined_at(f"{home.name}:+{address - home.start:#x}")
-            yield Instance(around, Point(image.name, shown, where, address, False), refusal, True)
+            place = f"{home.name}:+{address - home.start:#x}"
+            ends = endings(flows.of_all(around), copy.ranges, address) if timed and refusal is None else []
+            back = [(end.part, Point(image.name, shown, left_at(place), end.address, end.after)) for end in ends or ()]
+            refusal = refusal if ends is not None else Refusal.INLINED_EXIT
+            given = frames.certain(copy.arguments, address, address == copy.address)
+            point = Point(image.name, shown, inlined_at(place), address, False)
+            yield Instance(around, point, refusal, True, tuple(back), given)
     if around is not None and not (found.complete and len(found.found) <= _MOST_INSTANCES):
         point = Point(image.name, shown, inlined_at("other places"), around.start, False)
         yield Instance(around, point, Refusal.INLINED_MORE, True)
+
+
+class _Frames:
+    """The frames of an image's functions, by its unwind table."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    def certain(
+        self, arguments: Iterable[ArgumentPlace], address: int, right: bool = True
+    ) -> tuple[ArgumentPlace, ...]:  # fmt: skip
+        """The arguments, with places in terms of registers at ``address``. Places in memory that may be elsewhere than
+        in the frame are given up; all places, unless they are ``right`` for this address."""
+        return tuple(self._certain(each, address) if right else _without(each) for each in arguments)
+
+    def _certain(self, argument: ArgumentPlace, address: int) -> ArgumentPlace:
+        place = argument.place
+        if place is None or (place.base != CFA and not place.loaded):
+            return argument
+        frame = unwind(self._image).rule(address)
+        if frame is None or frame.how is not How.PLAIN or frame.base not in (RSP, RBP):
+            return _without(argument)
+        place = place.in_frame(frame.base, frame.offset)
+        near = place is not None and abs(place.offset) <= FARTHEST
+        return replace(argument, place=place) if near else _without(argument)
+
+
+def _without(argument: ArgumentPlace) -> ArgumentPlace:
+    return argument if argument.place is None else replace(argument, place=None, why="argument-lost")
+
+
+class _Flows:
+    """The control flow of functions that contain inlined copies; each is found once."""
+
+    def __init__(self, image: Image, analysis: Analysis) -> None:
+        self._image, self._analysis = image, analysis
+        self._known: dict[tuple[int, bool], InstructionFlow] = {}
+
+    def of(self, function: Function) -> InstructionFlow:
+        """The flow in one part of a function."""
+        return self._made((function,), False)
+
+    def of_all(self, part: Function) -> InstructionFlow:
+        """The flow in the whole function that ``part`` belongs to."""
+        span = self._image.span_at(part.whole) if part.whole else None
+        return self._made(self._analysis.extents(self._analysis.function(span) if span is not None else part), True)
+
+    def _made(self, parts: Sequence[Function], whole: bool) -> InstructionFlow:
+        key = parts[0].start, whole
+        if key not in self._known:
+            self._known[key] = InstructionFlow(self._analysis, parts)
+        return self._known[key]
 
 
 def _under_other_names(image: Image, starts: Iterable[int]) -> Iterator[FunctionSpan]:
@@ -130,20 +204,20 @@ def _beginning_row(rows: Iterable[LineRow], copy: InlinedCopy, entry: int) -> Li
     return next((row for row in there if row.statement and row.line >= copy.line), None)
 
 
-def _copies(path: Path, name: str) -> Copies:
-    """The inlined copies of a function; none if there is no debug information."""
-    return _read_copies(path, lines.state(path), name)
+def _copies(path: Path, name: str, asked: bool = False) -> Copies:
+    """The inlined copies of a function; none if there is no debug information. ``asked``: with their arguments."""
+    return _read_copies(path, lines.state(path), name, asked)
 
 
 @lru_cache(maxsize=256)
-def _read_copies(path: Path, _state: tuple[int, ...], name: str) -> Copies:
+def _read_copies(path: Path, _state: tuple[int, ...], name: str, asked: bool) -> Copies:
     from gilk.image.dwarf import sections  # imported here: it is rarely needed
     from gilk.image.dwarf.entries import Entries
     from gilk.image.dwarf.inlined import Copies, copies
 
     try:
         debug = sections.read(path)
-        return copies(Entries(debug), name) if debug is not None else Copies((), True)
+        return copies(Entries(debug), name, asked) if debug is not None else Copies((), True)
     except ImageError:
         return Copies((), True)
 

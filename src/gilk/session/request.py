@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
 from gilk.image import lookup
 from gilk.image.model import FunctionSpan, Image
+from gilk.image.value_place import ArgumentPlace, ValuePlace
 from gilk.session import inlined as inlining
+from gilk.session.inlined import Instance
 from gilk.spec import point as point_spec
 from gilk.spec.point import Spec
 from gilk.splice import points
@@ -21,10 +24,11 @@ from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.targets import lines
 from gilk.targets.base import Code, Loaded
+from gilk.trace.probes import RecordKind
 from gilk.values import dataclass
 
 _LOOKED_AT = 4  # how many images to search for inlined copies of a function that is not there
-_NEED_NO_CALL = frozenset({"count", "stamp", "regs"})
+_ALSO_INLINED = frozenset({"count", "stamp", "regs", "time", "args"})
 KERNEL = "kernel"  # the name of the image that stands for all code of the running kernel
 
 
@@ -51,6 +55,14 @@ class CFunction:
     flags: tuple[str, ...] = ()
     made_of: bytes = b""
     text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesAt:
+    """The instrument `args` where debug information tells the places of arguments, which are by their numbers. Offsets
+    are run-time addresses where they are addresses at all."""
+
+    places: tuple[ValuePlace | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,8 @@ class Wanted:
     """A probe that is wanted. ``kind`` is a trace.probes.Kind. ``refusal``: why the probe cannot be; it is not planned
     then.
 
-    ``inlined``: there is no call at the point, so no arguments and no return.
+    ``inlined``: there is no call at the point, so no arguments and no return. ``arguments``: those of the call, for
+    `args`, if their places are not the registers of calls.
     """
 
     loaded: Loaded
@@ -101,6 +114,14 @@ class Wanted:
     kind: str
     refusal: Refusal | None = None
     inlined: bool = False
+    arguments: tuple[ArgumentPlace, ...] | None = None
+
+    @property
+    def planned(self) -> Builtin | CFunction | ValuesAt:
+        """The instrument as it is planned."""
+        if self.arguments is None:
+            return self.instrument
+        return values_at(self.arguments, self.loaded.bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +133,13 @@ class WantedSite:
     point: Point
     instrument: FiresSite | CallsAt
     kind: str = "other"
+
+
+def values_at(arguments: Iterable[ArgumentPlace], bias: int) -> ValuesAt:
+    """The instrument that records the arguments; those without a number or a place are left out."""
+    known = {each.number: each.place for each in arguments if each.number is not None and each.place is not None}
+    places = {number: place.moved(bias) for number, place in known.items()}
+    return ValuesAt(tuple(places.get(number) for number in range(max(places, default=-1) + 1)))
 
 
 def parse(text: str) -> Request:
@@ -157,7 +185,7 @@ def expand(process: Code, requests: Iterable[Request], inlined: bool = True) -> 
 def of_instances(request: Request) -> bool:
     """Whether the request's function name means all instances: its own entry, and the places where it is inlined."""
     exact = lookup.is_exact(request.spec.function) and not request.of_kernel
-    return exact and request.spec.where == "entry" and request.instrument in _NEED_NO_CALL
+    return exact and request.spec.where == "entry" and request.instrument in _ALSO_INLINED
 
 
 def without_instances(requests: Iterable[Request]) -> Iterator[str]:
@@ -182,9 +210,29 @@ def _with_instances(process: Code, spec: Spec) -> list[tuple[Loaded, list[Functi
 
 def _elsewhere(process: Code, loaded: Loaded, spans: list[FunctionSpan], request: Request) -> Iterator[Wanted]:
     """The probes at the function's instances, without those at its own entries."""
-    kind = str(request.instrument)
-    for each in inlining.instances(process, loaded, spans, request.spec.function):
-        yield Wanted(loaded, each.function, each.point, request.instrument, kind, each.refusal, each.inlined)
+    timed = request.instrument == Builtin.TIME
+    asked = request.instrument == Builtin.ARGS
+    for each in _in_order(inlining.instances(process, loaded, spans, request.spec.function, timed, asked)):
+        loops = each.function.loops and not each.inlined
+        kind = str(request.instrument) if not timed else RecordKind.HEAD if loops else RecordKind.ENTRY
+        arguments = each.arguments if asked else None
+        yield Wanted(loaded, each.function, each.point, request.instrument, kind, each.refusal, each.inlined, arguments)
+        for part, point in each.left:
+            yield Wanted(loaded, part, point, request.instrument, RecordKind.RETURN, None, each.inlined)
+
+
+def _in_order(instances: Iterable[Instance]) -> Iterator[Instance]:
+    """The instances in such an order that where one is left and another begins, the one comes first: instruments at one
+    place run in order. An instance for which there is no such order is refused."""
+    waiting = list(instances)
+    while waiting:
+        ends = [{point.address for _, point in each.left} for each in waiting]
+        free = (n for n, each in enumerate(waiting) if not any(each.point.address in other for other in ends))
+        first = next(free, None)
+        if first is None:
+            yield replace(waiting.pop(0), refusal=Refusal.INLINED_EXIT, left=())
+        else:
+            yield waiting.pop(first)
 
 
 def of_line(process: Code, spec: Spec) -> Iterator[tuple[Loaded, Function, Point]]:

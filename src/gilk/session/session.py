@@ -12,11 +12,11 @@ from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
 from gilk.session.plan_cache import PlanCache
 from gilk.session.probing import ProbingSession
-from gilk.session.request import Builtin, CFunction, Wanted
+from gilk.session.request import Builtin, CFunction, ValuesAt, Wanted
 from gilk.session.signals import Signals
 from gilk.session.staging import ChangeResult
 from gilk.session.stream import ALL_CLASSES, Bounds
-from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments
+from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments, StampWithValues
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
@@ -137,10 +137,10 @@ class Session(ProbingSession):
     def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
         ground = self._workspace.ground(wanted.loaded, self.process.analysis(wanted.loaded))
         entry = self._ledger.entry(ground, wanted.function)
-        made = self._instrument(ground, wanted.instrument, number)
+        made = self._instrument(ground, wanted.planned, number)
         return entry, Want(wanted.point.address, wanted.point.after, made, number)
 
-    def _instrument(self, ground: PatchContext, chosen: Builtin | CFunction, number: int) -> Instrument:
+    def _instrument(self, ground: PatchContext, chosen: Builtin | CFunction | ValuesAt, number: int) -> Instrument:
         match chosen:
             case Builtin.COUNT:
                 return Count(number)
@@ -150,6 +150,8 @@ class Session(ProbingSession):
                 return StampWithArguments(number + 1)
             case Builtin.REGS:
                 return self._workspace.registers(ground, number + 1)
+            case ValuesAt(places=places):
+                return StampWithValues(number + 1, places)
             case CFunction():
                 return self._workspace.calls(ground, self._compile(chosen))(number + 1)
 

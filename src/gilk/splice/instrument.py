@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from gilk.arch import asm
+from gilk.image.value_place import ValuePlace
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE, Frame, enter, enter_c, frame_for, leave, leave_c, scratch
 from gilk.splice.host import ClientPart, Context, Host
-from gilk.splice.recording import ARGUMENTS_CLASS, RECORDER, STAMP_CLASS, own_block, record, store_arguments
+from gilk.splice.recording import ARGUMENTS_CLASS, RECORDER, STAMP_CLASS, load_arguments, load_places, own_block, record
 from gilk.values import dataclass
 
 _CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
@@ -49,13 +50,18 @@ class _Inlined(ABC):
         return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        key = (type(self), self.part, context.live, context.pushed, host.red_zone, host.claim)
+        key = (self._kind, self.part, context.live, context.pushed, host.red_zone, host.claim)
         template = host.templates.get(key)
         if template is None:
             fresh = CodeBuilder()
             self._write(fresh, host, context)
             template = host.templates[key] = fresh.template()
         builder.insert(template, self._number(host))
+
+    @property
+    def _kind(self) -> object:
+        """A value that is equal for instruments whose code differs by the number only."""
+        return type(self)
 
     @abstractmethod
     def _number(self, host: Host) -> int: ...
@@ -127,7 +133,38 @@ class StampWithArguments(_Inlined):
         frame = frame_for(context.live, RECORDER, 1 << asm.RCX | 1 << asm.RDX, host.red_zone)
         enter(builder, frame)
         skip = own_block(builder, host, asm.RCX)
-        record(builder, host, self.part, ARGUMENTS_CLASS, frame.size + context.pushed, store_arguments(frame))
+        record(builder, host, self.part, ARGUMENTS_CLASS, frame.size + context.pushed, load_arguments(frame))
+        builder.place(skip)
+        leave(builder, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class StampWithValues(_Inlined):
+    """Records time and up to six values from their ``places``, in the form of arguments (64 bytes). Where there is no
+    place, the record has anything."""
+
+    iid: int
+    places: tuple[ValuePlace | None, ...]
+    part: ClientPart | None = None
+
+    @property
+    def reads(self) -> int:
+        return sum({1 << place.base for place in self.places if place is not None and place.base is not None})
+
+    @property
+    def _kind(self) -> object:
+        return type(self), self.places
+
+    def _number(self, host: Host) -> int:
+        return self.iid
+
+    def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        overwritten = 1 << asm.RAX | 1 << asm.RCX | 1 << asm.RDX
+        frame = frame_for(context.live, RECORDER, self.reads & overwritten, host.red_zone)
+        enter(builder, frame)
+        skip = own_block(builder, host, asm.RCX)
+        depth = frame.size + context.pushed
+        record(builder, host, self.part, ARGUMENTS_CLASS, depth, load_places(frame, self.places, depth))
         builder.place(skip)
         leave(builder, frame)
 

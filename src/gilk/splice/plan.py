@@ -41,6 +41,10 @@ class Refusal(StrEnum):
     INLINED_CALL = "inlined-call"
     INLINED_PART = "inlined-part"
     INLINED_MORE = "inlined-more"
+    INLINED_EXIT = "inlined-exit"
+    # Refusals for arguments of such functions: image/dwarf/arguments.py.
+    ARGUMENT_LOST = "argument-lost"
+    ARGUMENT_KIND = "argument-kind"
     # Refusals for the kernel: code that image.kernel reserves.
     BLACKLISTED = "blacklisted"
     UNSAFE = "unsafe"

@@ -6,7 +6,10 @@ native/abi/gilk_abi.h has the protocol of both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gilk.arch import asm
+from gilk.image.value_place import ValuePlace
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import FLAGS, Frame
 from gilk.splice.host import ClientPart, Host
@@ -43,12 +46,39 @@ def own_block(builder: CodeBuilder, host: Host, reg: int) -> int:
     return skip
 
 
-def store_arguments(frame: Frame) -> dict[int, int | None]:
-    """The offset of the slot in which each argument register was saved, in order; None if the register still holds its
-    value.
-    """
-    order = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
-    return {reg: frame.slot(reg) if reg in frame.saved else None for reg in order}
+#: Code, and the register in which it leaves a value.
+Loads = Sequence[tuple[bytes, int]]
+
+
+def load_arguments(frame: Frame) -> Loads:
+    """The code that loads each argument register's value, in order: from its slot if it was saved."""
+    return [_held(frame, reg) for reg in (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)]
+
+
+def load_places(frame: Frame, places: Sequence[ValuePlace | None], depth: int) -> Loads:
+    """The code that loads values from their places; nothing is loaded for None. ``depth`` is the number of bytes by
+    which rsp has moved."""
+    return [(b"", asm.RBP) if place is None else _from(frame, place, depth) for place in places]
+
+
+def _held(frame: Frame, reg: int) -> tuple[bytes, int]:
+    return (asm.load_stack(asm.RAX, frame.slot(reg)), asm.RAX) if reg in frame.saved else (b"", reg)
+
+
+def _from(frame: Frame, place: ValuePlace, depth: int) -> tuple[bytes, int]:
+    base, width = place.base, place.width
+    if base is None:
+        return asm.move_immediate64(asm.RAX, place.offset & (1 << 8 * width) - 1), asm.RAX
+    offset = place.offset + (depth if base == asm.RSP else 0)
+    if place.loaded:
+        return asm.load_frame(asm.RAX, base, offset, width), asm.RAX
+    if base == asm.RSP:
+        code = asm.lea_stack(asm.RAX, offset)
+    else:
+        code, held = _held(frame, base)
+        code += asm.move(asm.RAX, held) if held != asm.RAX else b""
+        code += asm.lea(asm.RAX, asm.RAX, offset) if offset else b""
+    return code + (asm.narrow(asm.RAX, width) if width < 8 else b""), asm.RAX
 
 
 def record(
@@ -57,12 +87,13 @@ def record(
     part: ClientPart | None,
     kind: int,
     depth: int,
-    values: dict[int, int | None] | None = None,
+    values: Loads = (),
 ) -> None:
     """Append the code that reserves a record, fills it and commits it; the iid is the hole. Overwrites rax, rcx, rdx
     and the flags.
 
-    ``depth`` is the number of bytes by which rsp has moved. ``values``: what store_arguments() returns.
+    ``depth`` is the number of bytes by which rsp has moved. ``values``: they may
+    overwrite rax.
     """
     offset, size = (part or host).rings[kind]
     full, done = builder.label(), builder.label()
@@ -73,11 +104,8 @@ def record(
     builder.emit(asm.RDTSC + asm.SHL_RDX_32 + asm.OR_RAX_RDX)
     builder.emit(asm.store_gs(asm.RAX, asm.RCX, offset))
     builder.emit(asm.lea_stack(asm.RAX, depth) + asm.store_gs32(asm.RAX, asm.RCX, offset + 12))
-    for index, (reg, slot) in enumerate((values or {}).items()):
-        if slot is not None:
-            builder.emit(asm.load_stack(asm.RAX, slot))
-            reg = asm.RAX
-        builder.emit(asm.store_gs(reg, asm.RCX, offset + 16 + 8 * index))
+    for index, (code, reg) in enumerate(values):
+        builder.emit(code + asm.store_gs(reg, asm.RCX, offset + 16 + 8 * index))
     builder.emit(asm.store_gs32_immediate(asm.RCX, offset + 8, 0))
     builder.hole()
     builder.place(done)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Selects processes by their names, or as descendants of others, by what /proc says of them (proc(5)).
+"""Selects processes by their names, users and control groups, or as descendants of others, by what /proc says of them
+(proc(5)).
 
 The names of a process are that of the program's file, and the one that the kernel has for the process, of at most 15
 bytes.
@@ -12,14 +13,15 @@ import time
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
-from gilk.errors import TargetError
+from gilk.errors import TargetError, UsageError
 from gilk.targets.apart import HELPERS
 from gilk.targets.maps import CODE_NAME, read_maps
-from gilk.targets.program import name_of, program_file
+from gilk.targets.program import name_of, path_there, program_file
 from gilk.targets.stat import PARENT, START_TIME, stat_of
 from gilk.values import dataclass
 
 _SOON = 1.0  # seconds in which a new process is looked at each time: it may be about to execute a program
+_DIGITS = 10  # the most of a user's number
 _AGAIN = 1.0  # seconds after which all processes are looked at again
 
 
@@ -84,16 +86,59 @@ def descendants(found: Iterable[Seen], ancestor: int) -> set[int]:
     return there
 
 
-def chosen(pids: Iterable[int], globs: Iterable[str], ancestors: Iterable[int]) -> tuple[int, ...]:
-    """The numbers given, then those of processes whose names match, then those of all descendants of ancestors: each
-    once, in this order. Raises TargetError `no-such-process` where a name matches no process or an ancestor has no
-    children."""
+def of_user(found: Iterable[Seen], user: str) -> set[int]:
+    """The processes of a user, who is given by name or number: those that run with the user's rights. Raises UsageError
+    `no-such-user`."""
+    if user.isascii() and user.isdecimal() and len(user) <= _DIGITS:
+        number = int(user)
+    else:
+        import pwd  # a late import, for a look-up that may ask another machine
+
+        try:
+            number = pwd.getpwnam(user).pw_uid
+        except (KeyError, ValueError):
+            raise UsageError("no-such-user", f"there is no user {user!r}", "give a name, or a number") from None
+    return {one.pid for one in found if one.user == number}
+
+
+def in_group(found: Iterable[Seen], glob: str) -> set[int]:
+    """The processes in the control groups whose paths match, and in groups below these. A path is that in the group's
+    hierarchy (cgroups(7)), with or without the first slash."""
+    return {one.pid for one in found if any(_is_below(path, glob.strip("/")) for path in _groups(one.pid))}
+
+
+def _groups(pid: int) -> list[str]:
+    """The paths of the process's control groups, in all hierarchies, without the first slash; none if it has ended."""
+    try:
+        with open(f"/proc/{pid}/cgroup", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    return [path_there(line.split(":", 2)[2]).strip("/") for line in lines if line.count(":") >= 2]
+
+
+def _is_below(path: str, glob: str) -> bool:
+    parts = path.split("/")
+    return any(fnmatchcase("/".join(parts[:n]), glob) for n in range(1, len(parts) + 1))
+
+
+def chosen(
+    pids: Iterable[int], globs: Iterable[str], ancestors: Iterable[int], users: Iterable[str] = (),
+    groups: Iterable[str] = (),
+) -> tuple[int, ...]:  # fmt: skip
+    """The numbers given, then those of processes whose names match, of all descendants of ancestors, of users, and of
+    control groups: each once, in this order. Raises TargetError `no-such-process` where one of these means no process,
+    UsageError `no-such-user`."""
     there = processes()
     found = list(pids)
     for glob in globs:
         found += sorted(_some(named(there, glob), f"no process is called {glob!r}"))
     for ancestor in ancestors:
         found += sorted(_some(descendants(there, ancestor), f"process {ancestor} has no children"))
+    for user in users:
+        found += sorted(_some(of_user(there, user), f"user {user} has no processes"))
+    for group in groups:
+        found += sorted(_some(in_group(there, group), f"there is no process in a control group {group!r}"))
     return tuple(dict.fromkeys(found))
 
 

@@ -42,7 +42,8 @@ class RecordKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
     """A probe. `point` is its label, as a user would write it; `iid` is the number in its records, 0 if it writes none;
-    `counter` is the index of its counter, -1 if it has none.
+    `counter` is the index of its counter, -1 if it has none. `arguments`: a bit for each argument that its records
+    have, if they have arguments.
     """
 
     iid: int
@@ -51,6 +52,7 @@ class ProbeRow:
     image: str
     kind: str
     counter: int = -1
+    arguments: int = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ def distinct_refusals(refused: Iterable[tuple[str, object]]) -> list[RefusedPoin
 def inlined_at(place: str) -> str:
     """The WHERE of the beginning of an inlined function: ``entry (inlined at main:+0x1f)``."""
     return f"entry ({_INLINED} {place})"
+
+
+def left_at(place: str) -> str:
+    """The WHERE of the end of an inlined function that begins at ``place``."""
+    return f"return ({_INLINED} {place})"
 
 
 def under_name(name: str) -> str:
@@ -132,7 +139,7 @@ def to_json(probes: Iterable[ProbeRow]) -> list[dict[str, Any]]:
 
 def from_json(rows: Any) -> tuple[ProbeRow, ...]:
     """The rows that to_json() gave. Raises StoreError `bad-trace` for anything else."""
-    types = {"iid": int, "point": str, "function": str, "image": str, "kind": str, "counter": int}
+    types = {"iid": int, "point": str, "function": str, "image": str, "kind": str, "counter": int, "arguments": int}
     try:
         probes = tuple(ProbeRow(**row) for row in rows)
         assert all(isinstance(getattr(probe, name), kind) for probe in probes for name, kind in types.items())

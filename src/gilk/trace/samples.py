@@ -116,6 +116,7 @@ class Samples:
         columns |= self._thread_columns(merged)
         columns |= self._probe_columns(merged)
         columns |= _payload(merged, set(self.schema.names))
+        self._forget_unknown(merged, columns)
         arrays = [_as_arrow(columns[field.name], field.type, len(merged.tsc)) for field in self.schema]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
@@ -138,6 +139,14 @@ class Samples:
                 self._names.append(name)
             self._threads[identity] = self._names.index(name)
         return self._threads[identity]
+
+    def _forget_unknown(self, merged: _Merged, columns: dict[str, Any]) -> None:
+        """Take out what records have in place of arguments that their probes do not record."""
+        if self._probes.has_unknown and columns.get(ARGUMENTS[0]) is not None:
+            known = self._probes.arguments[self._probes.rows(merged.field("iid"))]
+            for n, name in enumerate(ARGUMENTS):
+                values, missing = columns[name]
+                columns[name] = values, missing | (known >> n & 1 == 0)
 
     def _probe_columns(self, merged: _Merged) -> dict[str, Any]:
         index = self._probes
@@ -178,6 +187,8 @@ class _ProbeIndex:
         rows = [probe for _, probe in known]
         self._iids = np.array([iid for iid, _ in known], np.uint32)
         self.nobody = len(rows)
+        self.arguments = np.array([*(probe.arguments for probe in rows), 63], np.int32)
+        self.has_unknown = bool((self.arguments != 63).any())
         self.points, self.point_names = _factorise([probe.point for probe in rows])
         self.functions, self.function_names = _factorise([probe.function for probe in rows])
         self.kind_names = pa.array(_KINDS)

@@ -83,7 +83,7 @@ def _clauses(number: int, request: ClauseRequest, pid: int, depth: int) -> tuple
     # The stack pointer tells calls apart, also if one is left by an exception: at the return it is what it was at the
     # entry.
     began = f"self->gilk_began{number}[{_SP}]"
-    at = [f"{here} {{ {began} = 0; }}"] if guard else []
+    at = [f"{here} {{ {began} = (uint64_t)0; }}"] if guard else []  # the first assignment gives the variable its type
     at.append(f"{here} {guard}{{ {began} = timestamp; }}")
     back = described(request.where, pid, "return")
     long = f" && timestamp - {began} >= {request.longer_than}" if request.longer_than else ""

@@ -91,7 +91,7 @@ def _add_functions(
     for group in _calls(wanted) if request.is_timed else ([each] for each in wanted):
         first, returns = group[0], group[1:]
         point, image = request.label(first.point.label), first.point.image
-        name = request.label(first.function.name) if request.is_timed else first.point.function
+        name = request.label(first.point.function) if request.is_timed else first.point.function
         if why := _refusal(request, first):
             found.refuse(point, name, image, _kind(request, first.kind), why)
             continue
@@ -103,7 +103,8 @@ def _add_functions(
         found.add(point, name, image, _beginning(request, kind), made, sided.at)
         if returns:
             made = ProcessProbe(_key(process, returns[0]), tuple(_site(each, "return") for each in returns))
-            label = request.label(f"{image}:{first.function.name}:return")
+            where = returns[0].point.where if first.inlined else "return"
+            label = request.label(f"{image}:{first.point.function}:{where}")
             kind = _kind(request, RecordKind.RETURN)
             found.add(label, name, image, kind, made, sided.back)
 

@@ -140,21 +140,21 @@ def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> C
 
 def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
     """A consumer for several processes that run. The first of them is $target; probes of pid$target are put into all of
-    them."""
-    from gilk.engines.dtrace.several_consumer import SeveralConsumer  # imported here: few need it
+    them, and with --follow into what they start."""
+    from gilk.engines.dtrace.forest_consumer import ForestConsumer  # imported here: few need it
+    from gilk.engines.dtrace.several_consumer import SeveralConsumer
     from gilk.engines.dtrace.tree_consumer import let_go_of
     from gilk.session.broker.client import approached
 
-    if asked.follow or asked.pid is None:
-        what = "several processes are traced as they are"
-        raise UsageError("two-processes", what, "leave out --follow, or give one -p")
+    assert asked.pid is not None
     with ExitStack() as held:
         processes = []
         for pid in (asked.pid, *asked.others):
             processes.append(approached(pid))
             held.callback(let_go_of, processes[-1])
         macros = _macros(asked, options, asked.pid)
-        consumer = SeveralConsumer(texts, macros, options, processes[0], asked.libraries, by_number=asked.by_number)
+        kind = ForestConsumer if asked.follow else SeveralConsumer
+        consumer = kind(texts, macros, options, processes[0], asked.libraries, by_number=asked.by_number)
         consumer.adopt(processes[1:])
         held.pop_all()
     return consumer

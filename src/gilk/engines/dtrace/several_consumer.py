@@ -25,12 +25,14 @@ class SeveralConsumer(TreeConsumer):
     own number; else ``pid$target`` means all of them."""
 
     by_number: bool = False
+    _adopted: dict[int, Process] = field(default_factory=dict)  # the other processes, by number
     _compiled: dict[int, tuple[tree.Program, Enabled]] = field(default_factory=dict)  # by number, as _processes
     _known: dict[int, tuple[Loaded, ...]] = field(default_factory=dict)  # images of each, when it was compiled
 
     def adopt(self, others: Sequence[Process]) -> None:
         """Add the other processes, before anything is compiled. They are let go when the session is."""
-        self._processes.update(enumerate(others, 1))
+        self._adopted.update(enumerate(others, 1))
+        self._processes.update(self._adopted)
 
     def _renamed(self, process: Process) -> Renamed:
         return Renamed() if self.by_number else super()._renamed(process)

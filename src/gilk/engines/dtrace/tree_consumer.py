@@ -55,12 +55,13 @@ class TreeReport:
 
 @dataclass
 class TreeConsumer(Consumer):
-    """A session over a tree; ``process`` is its first process."""
+    """A session over a tree; ``process`` is its first process. Subclasses may have several trees."""
 
     tracing: TreeEngine = field(init=False)
-    _tree: TreeClient | None = None
+    _trees: list[TreeClient] = field(default_factory=list)
+    _numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # by tree, and the program's number there
     _told: TreeReport = field(default_factory=TreeReport)
-    _processes: dict[int, Process] = field(default_factory=dict)  # by the number of the executed program
+    _processes: dict[int, Process] = field(default_factory=dict)  # by _numbers
     _bare: set[int] = field(default_factory=set)  # numbers of programs that had no probes when they began
     _unmatched: set[Description] = field(default_factory=set)  # descriptions that have matched nothing yet
 
@@ -102,48 +103,66 @@ class TreeConsumer(Consumer):
         return engine
 
     def _begin_following(self) -> None:
-        self._tree = self._tree or TreeClient(self._first)
+        for process in self._roots[len(self._trees) :]:
+            self._number(len(self._trees), 0)
+            self._trees.append(TreeClient(process))
+
+    @property
+    def _roots(self) -> list[Process]:
+        """The processes with which the trees begin."""
+        return [self._first]
+
+    def _number(self, tree: int, program: int) -> int:
+        """The number of a program among those of all trees; the first programs of the trees have the first numbers."""
+        return self._numbers.setdefault((tree, program), len(self._numbers))
 
     # Programs that begin and end.
 
     def _rest(self, seconds: float) -> None:
-        """Wait for ``seconds``, or until the tree has news, because a new program is stopped until it has its
-        probes."""
-        assert self._tree is not None
-        if self._tree.fileno() < 0:
+        """Wait for ``seconds``, or until a tree has news, because a new program is stopped until it has its probes."""
+        lines = [fd for followed in self._trees if (fd := followed.fileno()) >= 0]
+        if not lines:
             time.sleep(seconds)
-        elif wire.readable(self._tree.fileno(), min(seconds, _GLANCE) if self._openings else seconds):
-            self._hear(self._tree)
+        there, _ = wire.ready(lines, seconds=min(seconds, _GLANCE) if self._openings else seconds)
+        for number, following in enumerate(self._trees):
+            if following.fileno() in there:
+                self._hear(number, following)
         super()._rest(0.0)
 
-    def _hear(self, following: TreeClient) -> None:
+    def _hear(self, number: int, following: TreeClient) -> None:
         for news in following.look():
             match news:
                 case Executed():
-                    self._begun(following, news)
+                    self._begun(number, following, news)
                 case ProgramEnded():
-                    self._over_with(news.program)
+                    self._over_with(self._number(number, news.program))
                 case TreeEnded():
                     following.close()
         if following.lost:
-            self._refuse(program_of(self._first.pid), "the process that held them has gone (keeper-gone)")
+            self._refuse(program_of(self._roots[number].pid), "the process that held them has gone (keeper-gone)")
 
-    def _begun(self, following: TreeClient, news: Executed) -> None:
+    def _begun(self, number: int, following: TreeClient, news: Executed) -> None:
+        """``number``: that of the tree."""
+        mine = self._number(number, news.program)
         self._told.programs += 1
         path, process = program_of(news.pid), None
         try:
             process = following.claim(news)
             startup.link(process)
-            if self._make_ready(news.program, process, path):
-                self._processes[news.program] = process
+            self._belongs(process, number)
+            if self._make_ready(mine, process, path):
+                self._processes[mine] = process
         except (GilkError, OSError, DoesNotCompile) as error:
             if getattr(error, "slug", "") not in _GONE:
                 self._refuse(path, str(error))
         if process is not None:
             with contextlib.suppress(GilkError):  # the process has ended
                 process.release()
-            if news.program not in self._processes:
+            if mine not in self._processes:
                 let_go_of(process)
+
+    def _belongs(self, process: Process, tree: int) -> None:
+        """Take note of a process before anything is compiled for it."""
 
     def _make_ready(self, number: int, process: Process, path: str) -> bool:
         """Put probes into a new program, which waits before its first instruction; returns whether it has any, or may
@@ -198,13 +217,13 @@ class TreeConsumer(Consumer):
 
     def _goes_on(self) -> bool:
         """Whether a process of the tree still runs."""
-        return self._tree is not None and self._tree.fileno() >= 0
+        return any(followed.fileno() >= 0 for followed in self._trees)
 
     # The end.
 
     def _stop_following(self) -> None:
-        if self._tree is not None:
-            self._tree.close()
+        for followed in self._trees:
+            followed.close()
 
     def _take_out(self) -> bool | None:
         self._stop_following()

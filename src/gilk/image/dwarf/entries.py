@@ -16,7 +16,8 @@ from gilk.image.memory import MALFORMED
 from gilk.values import dataclass
 
 AT_SIBLING, AT_NAME = 0x01, 0x03
-AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE = 0x72, 0x73, 0x74
+AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE, AT_LOCLISTS_BASE = 0x72, 0x73, 0x74, 0x8C
+_BASES = (AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE, AT_LOCLISTS_BASE)
 _TYPE_UNITS, _WITH_ID = (0x02, 0x06), (0x04, 0x05)
 _MOST_UNITS = 1 << 20
 
@@ -176,9 +177,9 @@ class Entries:
         if unit.start not in self._forms:
             self._forms[unit.start] = forms = Forms(self.sections, unit.start)
             root = self.entry(unit.first)
-            bases = [root.number(each) for each in (AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE)]
-            known = (forms.strings_base, forms.addresses_base, forms.lists_base)
-            forms.strings_base, forms.addresses_base, forms.lists_base = (
+            bases = [root.number(each) for each in _BASES]
+            known = (forms.strings_base, forms.addresses_base, forms.lists_base, forms.locations_base)
+            forms.strings_base, forms.addresses_base, forms.lists_base, forms.locations_base = (
                 default if base is None else base for base, default in zip(bases, known, strict=True)
             )
         return self._forms[unit.start]

@@ -22,7 +22,7 @@ _BLOCKS = {0x03: 2, 0x04: 4, 0x0A: 1}
 _IN_UNIT = {0x11, 0x12, 0x13, 0x14, 0x15}
 _INDEXED = {0x1A, 0x25, 0x26, 0x27, 0x28, 0x1F02}
 _ADDRESSES = {0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01}
-_ADDRESS, _RANGE_LIST = 0x01, 0x23
+_ADDRESS, _LOCATION_LIST, _RANGE_LIST = 0x01, 0x22, 0x23
 _LONGEST_NAME = 4096
 _MOST_ATTRIBUTES = 100  # of an entry: compilers write a dozen
 
@@ -87,7 +87,8 @@ def _attributes(data: bytes, offset: int) -> tuple[tuple[tuple[int, int, int], .
 
 class Forms:
     """Reads values of one unit, which begins at ``unit``. ``strings_base`` is the start of its part of the string
-    offsets, ``addresses_base`` that of its addresses, ``lists_base`` that of the offsets of its range lists.
+    offsets, ``addresses_base`` that of its addresses, ``lists_base`` that of the offsets of its range lists, and
+    ``locations_base`` that of the offsets of its location lists.
     """
 
     def __init__(self, sections: Sections, unit: int, strings_base: int = 8) -> None:
@@ -95,7 +96,7 @@ class Forms:
         self._info = sections.info
         self._unit = unit
         self.strings_base = strings_base
-        self.addresses_base, self.lists_base = 8, 12
+        self.addresses_base, self.lists_base, self.locations_base = 8, 12, 12
 
     def value(self, form: int, implicit: int, at: int) -> tuple[Value, int]:
         """The value at ``at``, and the offset behind it. Raises IndexError, ImageError, struct.error."""
@@ -155,6 +156,9 @@ class Forms:
         if form == _RANGE_LIST:
             found = _number(self._sections.range_lists, self.lists_base + 4 * number, 4)
             return self.lists_base + found if isinstance(found, int) else found
+        if form == _LOCATION_LIST:
+            found = _number(self._sections.location_lists, self.locations_base + 4 * number, 4)
+            return self.locations_base + found if isinstance(found, int) else found
         return CodeAddress(number) if form == _ADDRESS else number
 
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple, replace
+from typing import Any
 
 from gilk.image.demangle import is_mangled
+from gilk.image.dwarf.arguments import arguments
 from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.forms import CodeAddress, Reference
+from gilk.image.dwarf.kept import as_json, from_json, in_range, kept, text
 from gilk.image.dwarf.names import containing, units_with
 from gilk.image.dwarf.ranges import LOW_PC, RANGES, Range, ranges
 from gilk.image.lookup import goes_by, written_name
+from gilk.image.value_place import CFA, ArgumentPlace, ValuePlace
 from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_INLINED = 0x2E, 0x1D
@@ -24,6 +29,7 @@ _ENTRY_VIEW = 0x2138  # DW_AT_GNU_entry_view
 _LINKAGE_NAME = 0x6E
 _MOST_ENTRIES = 400_000  # the most entries read for one name; that takes seconds
 _MOST_MEANT = 256  # the most entries of one name; each is searched for in all of .debug_info
+_HIGHEST = (1 << 64) - 1
 _DEEPEST = 8  # the longest chain of entries that stand for one another
 
 
@@ -34,7 +40,8 @@ class InlinedCopy:
     tell. ``line``: the line in which the function is declared, 0 if it is not known. ``inner``: the copy lies in
     another copy of the same function, or in the function itself: a recursion, or a part that the compiler had made a
     function of its own. ``view``: the index, among the rows of the line table for ``entry``, of the row at which the
-    copy begins; None if it is not known.
+    copy begins; None if it is not known. ``arguments``: those of the call, if they were asked for, with their places at
+    ``address``.
     """
 
     within: str
@@ -43,6 +50,7 @@ class InlinedCopy:
     line: int = 0
     inner: bool = False
     view: int | None = None
+    arguments: tuple[ArgumentPlace, ...] = ()
 
     @property
     def address(self) -> int | None:
@@ -53,19 +61,80 @@ class InlinedCopy:
 @dataclass(frozen=True, slots=True)
 class Copies:
     """The inlined copies of a function. ``complete`` is False if more had to be read than is ever read for one name.
-    ``whole``: the addresses of the functions that were made of it, under whatever names.
+    ``whole``: the addresses of the functions that were made of it, under whatever names, and their arguments.
     """
 
     found: tuple[InlinedCopy, ...]
     complete: bool
-    whole: tuple[int, ...] = ()
+    whole: tuple[tuple[int, tuple[ArgumentPlace, ...]], ...] = ()
+
+    @property
+    def starts(self) -> set[int]:
+        return {start for start, _ in self.whole}
 
 
-def copies(entries: Entries, name: str) -> Copies:
+def copies(entries: Entries, name: str, with_arguments: bool = False) -> Copies:
     """The inlined copies of the functions whose name in the source, qualified as in ``ns::f`` or not, or whose symbol
-    is ``name``. Raises ImageError.
+    is ``name``. They are kept in the cache. Raises ImageError.
     """
-    reader = _Reader(entries, name)
+
+    def make() -> Copies:
+        return _read(entries, name, with_arguments)
+
+    return kept(("copies", name, with_arguments), entries.sections.of_entries, make, _to_bytes, _from_bytes)
+
+
+def _to_bytes(found: Copies) -> bytes:
+    return as_json(
+        [[*map(_copy_words, found.found)], found.complete, [[at, _words(given)] for at, given in found.whole]]
+    )
+
+
+def _copy_words(copy: InlinedCopy) -> list[Any]:
+    return [copy.within, copy.ranges, copy.entry, copy.line, copy.inner, copy.view, _words(copy.arguments)]
+
+
+def _words(arguments: Iterable[ArgumentPlace]) -> list[Any]:
+    return [[each.number, each.name, each.place and astuple(each.place), each.why] for each in arguments]
+
+
+def _from_bytes(content: bytes) -> Copies:
+    """Raises ValueError and its like."""
+    found, complete, whole = from_json(content)
+    functions = tuple((in_range(at, 0, _HIGHEST), _arguments(given)) for at, given in whole)
+    return Copies(tuple(map(_copy, found)), bool(complete), functions)
+
+
+def _copy(row: Any) -> InlinedCopy:
+    within, pieces, entry, line, inner, view, given = row
+    code = tuple((in_range(low, 0, _HIGHEST), in_range(high, 0, _HIGHEST)) for low, high in pieces)
+    first, seen = _perhaps(entry), _perhaps(view)
+    return InlinedCopy(text(within), code, first, in_range(line, 0, _HIGHEST), bool(inner), seen, _arguments(given))
+
+
+def _perhaps(value: Any) -> int | None:
+    return None if value is None else in_range(value, 0, _HIGHEST)
+
+
+def _arguments(rows: Any) -> tuple[ArgumentPlace, ...]:
+    return tuple(
+        ArgumentPlace(None if n is None else in_range(n, 0, 5), text(name), _value_place(place), text(why))
+        for n, name, place, why in rows
+    )
+
+
+def _value_place(row: Any) -> ValuePlace | None:
+    if row is None:
+        return None
+    base, offset, loaded, width, of_image = row
+    if width not in (1, 2, 4, 8):
+        raise ValueError(width)
+    register = None if base is None else in_range(base, 0, CFA)
+    return ValuePlace(register, in_range(offset, -_HIGHEST, _HIGHEST), bool(loaded), width, bool(of_image))
+
+
+def _read(entries: Entries, name: str, with_arguments: bool) -> Copies:
+    reader = _Reader(entries, name, with_arguments)
     for unit in units_with(entries, entries.sections, written_name(name).encode("utf-8", "surrogateescape")):
         reader.read(unit)
     followed: set[int] = set()
@@ -75,15 +144,15 @@ def copies(entries: Entries, name: str) -> Copies:
             for unit in containing(entries, struct.pack("<I", offset), set(reader.seen)):
                 reader.read(unit)
     complete = reader.budget > 0 and len(followed) <= _MOST_MEANT
-    return Copies(tuple(reader.found()), complete, tuple(sorted(reader.whole)))
+    return Copies(tuple(reader.found()), complete, tuple(sorted(reader.whole.items())))
 
 
 class _Reader:
-    def __init__(self, entries: Entries, name: str) -> None:
-        self._entries, self._name = entries, name
+    def __init__(self, entries: Entries, name: str, with_arguments: bool) -> None:
+        self._entries, self._name, self._with_arguments = entries, name, with_arguments
         self.meant: set[int] = set()  # the offsets of the function's own entries
         self.seen: set[int] = set()  # the starts of the units that were read
-        self.whole: set[int] = set()  # the addresses of functions
+        self.whole: dict[int, tuple[ArgumentPlace, ...]] = {}  # the addresses of functions, and their arguments
         self.budget = _MOST_ENTRIES
         # The function's offset, the copy, the function that contains it, the offsets of all functions around, the unit.
         self._inlined: list[tuple[int, DebugEntry, DebugEntry | None, tuple[int, ...], DebugUnit]] = []
@@ -104,7 +173,8 @@ class _Reader:
                 around.append((depth, entry, entry.offset))
                 if self._is_meant(set(names(entry))):
                     self.meant.add(entry.offset)
-                    self.whole.update(low for low, _ in self._ranges(entry, unit)[:1])
+                    for low, _ in self._ranges(entry, unit)[:1]:
+                        self.whole[low] = self._arguments(entry, unit, entry, low, None)
             elif entry.tag == _TAG_INLINED and (LOW_PC in entry.attributes or RANGES in entry.attributes):
                 origin = entry.attributes.get(_ORIGIN)
                 if isinstance(origin, Reference) and not origin.shared:
@@ -130,7 +200,15 @@ class _Reader:
                 within = next(iter(names(home)), "") if home is not None else ""
                 code, inner = self._ranges(entry, unit), not self.meant.isdisjoint(around)
                 line, view = self._line(offset), entry.number(_ENTRY_VIEW)
-                yield InlinedCopy(within, code, _entry(entry, code), line, inner, view)
+                found = InlinedCopy(within, code, _entry(entry, code), line, inner, view)
+                if home is not None and found.address is not None:
+                    found = replace(found, arguments=self._arguments(entry, unit, home, found.address, view))
+                yield found
+
+    def _arguments(
+        self, call: DebugEntry, unit: DebugUnit, home: DebugEntry, at: int, view: int | None
+    ) -> tuple[ArgumentPlace, ...]:
+        return arguments(call, unit, home, at, view) if self._with_arguments else ()
 
     def _line(self, offset: int) -> int:
         at: DebugEntry | None = self._entries.entry(offset)

@@ -20,11 +20,16 @@ _NAMES = {
 }  # fmt: skip
 
 
+def is_foreign(language: int | None) -> bool:
+    """Whether functions of a language, by its number in DWARF, are called otherwise than C's."""
+    return language is not None and language not in _LIKE_C
+
+
 def foreign(entries: Entries, unit: DebugUnit) -> str:
     """The name of the unit's language; '' if it calls functions as C does, or if the unit does not tell. Raises
     ImageError.
     """
     language = entries.entry(unit.first).number(AT_LANGUAGE)
-    if language is None or language in _LIKE_C:
+    if language is None or not is_foreign(language):
         return ""
     return _NAMES.get(language, f"language {language:#x} of DWARF")

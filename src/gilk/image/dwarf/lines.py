@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gilk.image.dwarf.forms import Forms
+from gilk.image.dwarf.kept import as_json, from_json, in_range, kept, rows_from_bytes, rows_to_bytes, text
 from gilk.image.dwarf.line_program import LineRow, run
 from gilk.image.dwarf.sections import Sections
 from gilk.image.encoding import uleb
@@ -78,6 +79,21 @@ class SourceLines:
     @cached_property
     def _units(self) -> list[_LineUnit]:
         """The units, up to the first one that is not understood."""
+        own = self._sections
+        shared = own.shared.strings if own.shared is not None else b""
+        data = own.lines, own.line_strings, own.strings, own.string_offsets, shared
+        return kept("line units", data, self._read_units, _units_to_bytes, self._units_from_bytes)
+
+    def _units_from_bytes(self, content: bytes) -> list[_LineUnit]:
+        """Raises ValueError."""
+        names, rows = from_json(content)
+        names = [text(name) for name in names]
+        found = [_unit_of(names, row) for row in rows]
+        if any(not each.start <= each.program <= each.end <= len(self._sections.lines) for each in found):
+            raise ValueError("units")
+        return found
+
+    def _read_units(self) -> list[_LineUnit]:
         found: list[_LineUnit] = []
         at = 0
         while len(found) < _MOST_UNITS and (unit := _unit(self._sections, at)) is not None:
@@ -186,12 +202,38 @@ class SourceLines:
         found = self._rows.get(number)
         if found is None:
             unit = self._units[number]
-            program = self._sections.lines[unit.program : unit.end]
-            most = self._left
-            rows = run(program, unit.least, unit.default_statement, unit.line_base, unit.line_range, unit.lengths, most)
-            self._left -= len(rows)
-            found = self._rows[number] = _in_order(rows)
+            program, most = self._sections.lines[unit.program : unit.end], self._left
+            how = unit.least, unit.default_statement, unit.line_base, unit.line_range, unit.lengths
+
+            def make() -> list[LineRow]:
+                return _in_order(run(program, *how, most))
+
+            whole = len(program) <= most  # each row takes a byte or more
+            data = (program,) if whole else ()
+            found = self._rows[number] = kept(("line rows", how), data, make, rows_to_bytes, rows_from_bytes)
+            self._left -= len(found)
         return found
+
+
+def _units_to_bytes(units: list[_LineUnit]) -> bytes:
+    """The units as JSON: the names of files, and a row for each unit, which has them by their numbers."""
+    numbers: dict[str, int] = {}
+    rows = []
+    for each in units:
+        own = [[at, numbers.setdefault(name, len(numbers))] for at, name in each.files.items()]
+        how = each.least, each.default_statement, each.line_base, each.line_range, each.lengths
+        rows.append([each.start, each.end, each.program, *how, own])
+    return as_json([list(numbers), rows])
+
+
+def _unit_of(names: list[str], row: Any) -> _LineUnit:
+    """The unit that a row stands for. Raises ValueError and its like."""
+    start, end, program, least, statement, base, span, lengths, files = row
+    return _LineUnit(
+        in_range(start, 0, _LARGE), in_range(end, 0, _LARGE), in_range(program, 0, _LARGE), in_range(least, 0, 255),
+        bool(statement), in_range(base, -128, 127), in_range(span, 1, 255), tuple(in_range(n, 0, 255) for n in lengths),
+        {in_range(at, 0, _MOST_FILES): names[in_range(n, 0, len(names) - 1)] for at, n in files},
+    )  # fmt: skip
 
 
 def _in_order(rows: list[LineRow]) -> list[LineRow]:

@@ -39,6 +39,17 @@ class Sections:
     addresses: bytes = b""
     ranges: bytes = b""
     range_lists: bytes = b""
+    locations: bytes = b""
+    location_lists: bytes = b""
+
+    @property
+    def of_entries(self) -> tuple[bytes, ...]:
+        """The bytes that findings about entries follow from, without line tables."""
+        own = (
+            *(self.info, self.abbrev, self.strings, self.line_strings, self.string_offsets, self.addresses),
+            *(self.ranges, self.range_lists, self.locations, self.location_lists),
+        )
+        return own if self.shared is None else (*own, *self.shared.of_entries)
 
 
 def read(path: Path) -> Sections | None:
@@ -65,17 +76,17 @@ def read_bytes(data: bytes, path: Path) -> Sections | None:
 
 def _sections(head: Header, shared: bool = False) -> Sections | None:
     names = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_line")
-    about_code = (".debug_addr", ".debug_ranges", ".debug_rnglists")
+    about_code = (".debug_addr", ".debug_ranges", ".debug_rnglists", ".debug_loc", ".debug_loclists")
     try:
         info, abbrev, strings, line_strings, offsets, lines = (_content(head, name) for name in names)
-        addresses, ranges, lists = (_content(head, name) for name in about_code)
+        code = [_content(head, name) for name in about_code]
     except (*MALFORMED, zlib.error):
         return None
     if not info or not abbrev:
         return None
     other = None if shared else _shared(head)
     path = head.source.path
-    return Sections(path, info, abbrev, strings, line_strings, offsets, other, lines, addresses, ranges, lists)
+    return Sections(path, info, abbrev, strings, line_strings, offsets, other, lines, *code)
 
 
 def _content(head: Header, name: str) -> bytes:

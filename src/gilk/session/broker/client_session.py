@@ -170,7 +170,7 @@ class ClientSession(ProbingSession):
 
 
 def _request(number: int, one: Wanted) -> InsertRequest:
-    return InsertRequest(one.loaded, one.function.start, one.point.address, one.point.after, one.instrument, number + 1)
+    return InsertRequest(one.loaded, one.function.start, one.point.address, one.point.after, one.planned, number + 1)
 
 
 class ClientDrain(Drain):

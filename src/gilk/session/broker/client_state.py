@@ -136,10 +136,10 @@ class ClientState:
         if self._region and (len(numbers) < len(asked) or not numbers.isdisjoint(self._numbered)):
             raise ProtocolError("a number of an instrument is its own")
         for one in asked:
-            if isinstance(one.made, Builtin):
+            if not isinstance(one.made, CompiledObject):
                 if self._geometry is None or one.number > _MOST_NUMBER:
                     raise ProtocolError("built-in instruments need a region")
-                kind = _CLASSES.get(one.made)
+                kind = _CLASSES.get(one.made if isinstance(one.made, Builtin) else Builtin.ARGS)
                 if one.number > self._geometry.counters if kind is None else not self._geometry.rings[kind].size:
                     raise ProtocolError(f"there is no room for {one.made}")
 

@@ -22,7 +22,8 @@ Each is JSON, with bytes after it, and in some a file descriptor (transport.py).
 | wait | | code: the exit status of a launched program, null before its end |
 | leave | | restored, others, notes, lost: all that the client had is out; it may begin anew |
 
-``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number].
+``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number]. In
+place of `args` there may be a list of places of arguments, each [register or -1, offset, loaded, width], or null.
 
 A client that has a region may have gates, and any client may tell that an image was unmapped: `gate` and `lose` below.
 
@@ -55,7 +56,8 @@ from numpy.typing import NDArray
 from gilk.analysis.analysis import Analysis
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
 from gilk.image.model import FunctionSpan, Image
-from gilk.session.request import Builtin, CFunction
+from gilk.image.value_place import FARTHEST, RBP, RSP, ValuePlace
+from gilk.session.request import Builtin, CFunction, ValuesAt
 from gilk.splice.segments import is_call
 from gilk.targets.base import Loaded, Target
 from gilk.targets.semaphores import Semaphore
@@ -71,6 +73,8 @@ _ERRORS: tuple[type[GilkError], ...] = (OutOfMemory, TargetError, UsageError, Co
 _KINDS = {each.__name__: each for each in _ERRORS}
 _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
 _MOST_STRIDE = (1 << 31) - 1  # the farthest that an instruction reaches
+
+_MOST_PLACES = 6
 
 _T = TypeVar("_T")
 
@@ -91,7 +95,7 @@ class InsertRequest:
     start: int
     address: int
     after: bool
-    instrument: CFunction | Builtin
+    instrument: CFunction | Builtin | ValuesAt
     number: int
 
 
@@ -117,7 +121,7 @@ class ResolvedInsert:
     start: int
     address: int
     after: bool
-    made: CompiledObject | Builtin
+    made: CompiledObject | Builtin | ValuesAt
     number: int
 
 
@@ -143,12 +147,13 @@ def insert_words(
     asked: Sequence[InsertRequest], compiled: dict[CFunction, CompiledObject], dormant: bool = False
 ) -> tuple[dict[str, Any], bytes]:
     """The words of an insert request, and its content: the compiled objects one after the other."""
-    objects: dict[CFunction | Builtin, int] = {made: n for n, made in enumerate(compiled)}
+    objects: dict[CFunction | Builtin | ValuesAt, int] = {made: n for n, made in enumerate(compiled)}
     images: dict[Loaded, int] = {}
     rows = []
     for one in asked:
         image = images.setdefault(one.loaded, len(images))
-        made = objects.get(one.instrument, one.instrument)
+        asked_for = one.instrument
+        made = _places(asked_for) if isinstance(asked_for, ValuesAt) else objects.get(asked_for, asked_for)
         rows.append([image, one.start, one.address, int(one.after), made, one.number])
     words = {
         "do": "insert",
@@ -275,7 +280,11 @@ def _placed(
     image, start, address, after, made, called_with = row
     loaded, code = _item(images, image)
     point = _point(process, loaded, code, start, address, after)
-    what = _item(objects, made) if type(made) is int else _builtin(made)
+    what: CompiledObject | Builtin | ValuesAt
+    if isinstance(made, list):
+        what = ValuesAt(tuple(map(value_place, made[:_MOST_PLACES])))
+    else:
+        what = _item(objects, made) if type(made) is int else _builtin(made)
     return ResolvedInsert(loaded, *point, what, number(called_with, 1, _MOST_IID))
 
 
@@ -290,6 +299,31 @@ def _point(
     if not entry and not _is_point(process.analysis(loaded), span, where, behind):
         raise ProtocolError(f"{where:#x} is no point of {span.name}")
     return span.start, where, behind
+
+
+def _places(instrument: ValuesAt) -> list[list[int] | None]:
+    return [
+        None
+        if place is None
+        else [-1 if place.base is None else place.base, place.offset, int(place.loaded), place.width]
+        for place in instrument.places
+    ]
+
+
+def value_place(row: object) -> ValuePlace | None:
+    """A place of a value; memory is read in the frame only. Raises ProtocolError."""
+    if row is None:
+        return None
+    if not isinstance(row, list) or len(row) != 4:
+        raise ProtocolError("places")
+    base, loaded, width = number(row[0], -1, 15), bool(number(row[2], 0, 1)), number(row[3], 1, 8)
+    if width.bit_count() != 1:
+        raise ProtocolError("places")
+    if base < 0 and not loaded:
+        return ValuePlace(None, number(row[1], -(1 << 63), (1 << 64) - 1), width=width)
+    if loaded and base not in (RSP, RBP):
+        raise ProtocolError("places")
+    return ValuePlace(base, number(row[1], -FARTHEST, FARTHEST), loaded, width)
 
 
 def _builtin(name: object) -> Builtin:

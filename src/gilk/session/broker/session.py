@@ -13,11 +13,11 @@ from gilk.errors import TargetError
 from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.session.entry import Entry
 from gilk.session.ledger import Keys, Ledger
-from gilk.session.request import Builtin
+from gilk.session.request import Builtin, ValuesAt
 from gilk.session.session import InForce, Session
 from gilk.session.staging import ChangeResult, Timed
 from gilk.splice.host import ClientPart
-from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments
+from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments, StampWithValues
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
@@ -161,7 +161,7 @@ class SharedSession(Session):
         return carried
 
     def _calls(
-        self, ground: PatchContext, made: CompiledObject | Builtin, region: ClientRegion | None
+        self, ground: PatchContext, made: CompiledObject | Builtin | ValuesAt, region: ClientRegion | None
     ) -> Callable[[int], Instrument]:
         """A function that makes the instrument with a given number."""
         if isinstance(made, CompiledObject):
@@ -175,6 +175,8 @@ class SharedSession(Session):
                 return lambda number: Stamp(number, part)
             case Builtin.ARGS:
                 return lambda number: StampWithArguments(number, part)
+            case ValuesAt(places=places):
+                return lambda number: StampWithValues(number, places, part)
             case Builtin.REGS:
                 return lambda number: self._workspace.registers(ground, part.number << IID_BITS | number)
 
