@@ -72,7 +72,7 @@ def recalled(program: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[LineP
 
 
 @pytest.mark.parametrize("flags", ["-O0", "-O1", "-O0 -gdwarf-4", "-O1 -gz"])
-def test_what_is_recalled_is_what_is_read(flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recalled_findings_equal_those_read_anew(flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = built(tmp_path, flags=flags)
     first = found(program)
     assert recalled(program, monkeypatch) == first == afresh(program, monkeypatch)
@@ -121,7 +121,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("content", HOSTILE, ids=lambda content: repr(content[:40]))
-def test_what_somebody_else_has_written_there(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_that_others_have_written_is_not_believed(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused, or it is an answer of the right form."""
     program = built(tmp_path)
     right = found(program)
