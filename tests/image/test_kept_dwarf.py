@@ -121,7 +121,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("content", HOSTILE, ids=lambda content: repr(content[:40]))
-def test_content_that_others_have_written_is_not_believed(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_content_is_not_believed(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused, or it is an answer of the right form."""
     program = built(tmp_path)
     right = found(program)
