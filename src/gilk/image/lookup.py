@@ -3,7 +3,7 @@
 
 A function can be named as the linker names it, and, if that name is mangled, as its source does:
 ``ns::Engine::update(int)``, ``ns::Engine::update``, the same without arguments of templates, and, if no function has
-that as its whole name, ``Engine::update`` or ``update``.
+that as its whole name, ``Engine::update`` or ``update``. Arguments of templates that have defaults can be left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from gilk.errors import UsageError
 from gilk.image import demangle
+from gilk.image.abbreviated import abbreviates
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.stripped import remark
 from gilk.values import dataclass
@@ -60,7 +61,7 @@ def goes_by(linked: str, typed: str) -> bool:
     if written_name(typed) not in linked or not demangle.is_mangled(linked):
         return False
     name = SourceName(demangle.demangled((linked,))[0], demangle.without_parameters((linked,))[0])
-    return typed in name.forms or typed in name.ends
+    return typed in name.forms or typed in name.ends or _is_abbreviated(name, typed)
 
 
 def spans(image: Image, glob: str) -> list[FunctionSpan]:
@@ -94,7 +95,8 @@ def _linked(span: FunctionSpan) -> tuple[str, ...]:
 def _in_source(image: Image, glob: str) -> list[FunctionSpan]:
     names = list(_source_names(image))
     found = [span for span, name in names if _any(name.forms, glob)]
-    return found or [span for span, name in names if _any(name.ends, glob)]
+    found = found or [span for span, name in names if _any(name.ends, glob)]
+    return found or [span for span, name in names if _is_abbreviated(name, glob)]
 
 
 def _source_names(image: Image) -> Iterator[tuple[FunctionSpan, SourceName]]:
@@ -110,6 +112,13 @@ def _source_names(image: Image) -> Iterator[tuple[FunctionSpan, SourceName]]:
 def _any(names: Iterable[str], glob: str) -> bool:
     """Whether one of the names is or matches ``glob``; a name may have brackets and asterisks itself."""
     return any(name == glob or fnmatch.fnmatchcase(name, glob) for name in names)
+
+
+def _is_abbreviated(name: SourceName, glob: str) -> bool:
+    """Whether ``glob`` is the name, or the end of it, without arguments of templates that have defaults."""
+    if "<" not in glob or not is_exact(glob) or written_name(glob) not in name.plain:
+        return False
+    return any(abbreviates(glob, one) for one in (*name.forms, *name.ends))
 
 
 def _of_type(name: str) -> str:
