@@ -32,8 +32,9 @@ test: venv ## install what is missing, then ruff, mypy and the whole test suite
 	$(MAKE) --no-print-directory lint
 	$(RUN) -m pytest -n $(JOBS) -q
 
-lint: venv ## ruff and mypy
+lint: venv ## ruff, rules and layout, and mypy
 	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
 	$(RUN) -m mypy
 
 format: venv ## let ruff lay out the code

@@ -25,7 +25,9 @@ NOW = """
 #include <time.h>
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
 """
-MAIN = NOW + """
+MAIN = (
+    NOW
+    + """
 long work(long a, long b);
 int main(void)
 {
@@ -45,6 +47,7 @@ int main(void)
 	return 0;
 }
 """
+)
 REPLACED = "long work(long a, long b) { return 0; }"
 WRAPPED = """
 #define _GNU_SOURCE

@@ -33,7 +33,9 @@ long opened(long a, long b) { return a + b; }
 """
 #: The program's commands: `oN` and `sN` open N instances, `oN` with N keys and `sN` with one; `k` has a block watched;
 #: `#R` counts the instructions of a round R, and `R` times it. The functions are called through the PLT.
-MAIN = NOW + """
+MAIN = (
+    NOW
+    + """
 #include <signal.h>
 long one(long a, long b), two(long a, long b), three(long a, long b), outer(long a, long b), opened(long a, long b);
 long four(long a, long b), five(long a, long b), six(long a, long b);
@@ -108,6 +110,7 @@ int main(void)
 	return 0;
 }
 """
+)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ Description: put code of your choice anywhere in a running program
  trace. It counts, times, traces calls, runs D programs and weaves aspects.
 """
 #: The script after installation: it compiles the bytecode on the machine itself; removal deletes it.
-_AFTER = "#!/bin/sh\nset -e\n[ \"$1\" != configure ] || /usr/bin/{python} -m compileall -q /{site} || true\n"
+_AFTER = '#!/bin/sh\nset -e\n[ "$1" != configure ] || /usr/bin/{python} -m compileall -q /{site} || true\n'
 _BEFORE = "#!/bin/sh\nset -e\nfind /{home} -name __pycache__ -type d -prune -exec rm -rf {{}} +\n"
 _ENTRY = """\
 #!/usr/lib/gilk/bin/python -P

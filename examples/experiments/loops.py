@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A strategy of one's own: count the rounds of every loop.
 
-    gilk run -i 'libc:*sort*=@examples/experiments/loops.py:loops' -- COMMAND
+gilk run -i 'libc:*sort*=@examples/experiments/loops.py:loops' -- COMMAND
 """
 
 from collections.abc import Iterator

@@ -140,7 +140,10 @@ def _shown(one: AccessedVariable) -> list[str]:
         parts = [(f"{one.name}[{n}]", False) for n in range(6)]
     else:
         parts = [(one.name, one.type in FLOATS)]
-    return [f'printf("{part} {"%a" if floats else "%ld"}\\n", ({"double" if floats else "long"}){part});' for part, floats in parts]
+    return [
+        f'printf("{part} {"%a" if floats else "%ld"}\\n", ({"double" if floats else "long"}){part});'
+        for part, floats in parts
+    ]
 
 
 def made(seed: int) -> AccessedProgram:
@@ -155,7 +158,9 @@ def build(place: Path, program: AccessedProgram, compiler: str, *options: str) -
     return output
 
 
-def seen_by_valgrind(program: Path, place: Path, variables: tuple[AccessedVariable, ...]) -> dict[str, Counter[tuple[str, int, int]]]:
+def seen_by_valgrind(
+    program: Path, place: Path, variables: tuple[AccessedVariable, ...]
+) -> dict[str, Counter[tuple[str, int, int]]]:
     """For each variable by name, how often it was accessed, by (r for read or w for written, bytes, offset in the
     variable). valgrind's optimisation is off, because it would leave out loads whose result is not used."""
     log = place / "lackey.log"

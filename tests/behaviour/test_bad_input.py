@@ -259,7 +259,9 @@ def test_a_function_named_without_an_image_is_suggested_from_its_library() -> No
     """`malloc` is libc's, which the linker tells, too."""
     error = fails("no-such-function", 2, "-i", "malloc:entry=count", "--", "/bin/ls", "-d", "/")
     listed = subprocess.run(["ldd", "/bin/ls"], capture_output=True, text=True, check=True).stdout
-    assert "libc.so.6" in listed and error["hint"] == "it is in libc.so.6: name the library, as in libc.so.6:malloc:entry"
+    assert (
+        "libc.so.6" in listed and error["hint"] == "it is in libc.so.6: name the library, as in libc.so.6:malloc:entry"
+    )
     done = run_gilk("run", "-i", "libc.so.6:malloc:entry=count", "--", "/bin/ls", "-d", "/")
     assert done.returncode == 0, done.stderr
     assert "libc.so.6:malloc:entry" in done.stderr and "0 records" not in done.stderr
@@ -293,7 +295,9 @@ def _started(word: str) -> list[str]:
 @pytest.mark.parametrize("number", ["os.getpid()", "threading.get_native_id()"])
 def test_gilk_does_not_attach_to_itself(number: str) -> None:
     """This runs in a process of its own, because a process that attached to itself died."""
-    look = f"import gilk, os, threading\ntry: gilk.attach({number})\nexcept gilk.TargetError as error: print(error.slug)"
+    look = (
+        f"import gilk, os, threading\ntry: gilk.attach({number})\nexcept gilk.TargetError as error: print(error.slug)"
+    )
     text = f"import threading\none = threading.Thread(target=exec, args=({look!r},))\none.start()\none.join()"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
     assert (done.stdout, done.stderr) == ("own-process\n", "")
@@ -320,7 +324,9 @@ def test_inserting_more_points_than_the_session_has_room_for_is_refused() -> Non
     "words", [("run", "-i", "true:*:entry=count"), ("trace",), ("dtrace", "-n", "BEGIN { exit(0) }")]
 )
 @pytest.mark.parametrize("output", ["no/such/directory/x", "directory", "/proc/x"])
-def test_an_output_file_is_checked_before_the_program_begins(tmp_path: Path, words: tuple[str, ...], output: str) -> None:
+def test_an_output_file_is_checked_before_the_program_begins(
+    tmp_path: Path, words: tuple[str, ...], output: str
+) -> None:
     (tmp_path / "directory").mkdir()
     begun = tmp_path / "begun"
     script = tmp_path / "true"

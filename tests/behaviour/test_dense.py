@@ -85,6 +85,8 @@ def test_a_function_whose_first_bytes_another_function_shares_can_be_watched(tmp
     """The watched function is planned anew, together with the other one."""
     program, file = build("dense", "O1"), tmp_path / "t.parquet"
     for function in ("kind_of", "zero"):
-        done = run_gilk("trace", "--json", "-o", file, "--scope", "dense:", "--start", f"call:{function}:3", "--", program, "9")
+        done = run_gilk(
+            "trace", "--json", "-o", file, "--scope", "dense:", "--start", f"call:{function}:3", "--", program, "9"
+        )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.splitlines()[-1])["trace"]["calls"] > 20

@@ -98,7 +98,9 @@ def test_the_children_of_a_prefork_server_are_followed(tmp_path: Path) -> None:
     ("vfork", ("5",), 15, 6),  # children that share their parent's memory until they execute
     ("fork", ("5",), 550, 1),  # children that execute nothing
 ])  # fmt: skip
-def test_processes_are_followed_however_they_begin(name: str, arguments: tuple[str, ...], hits: int, programs: int) -> None:
+def test_processes_are_followed_however_they_begin(
+    name: str, arguments: tuple[str, ...], hits: int, programs: int
+) -> None:
     said = dtrace(f'{HOT} {{ @ = count(); n[pid]++; }} END {{ printa("%@d\\n", @); }}',
                   shlex.join([str(build(name)), *arguments]))  # fmt: skip
     assert str(hits) in said and any(f"followed {programs} program" in line for line in said), said
@@ -195,7 +197,9 @@ def test_stacks_are_named_by_the_symbols_of_each_program(tmp_path: Path) -> None
     """Both programs have no frame pointers, and unwind tables of their own; a running shell executes each."""
     flags = ("-O1", "-w", "-fomit-frame-pointer")
     red, blue = (compile_text(tmp_path, name, STACKED % (name, name), *flags) for name in ("red", "blue"))
-    program = 'pid$target:red:tick:entry, pid$target:blue:tick:entry { @[execname, ustack(3), ucaller != 0] = count(); }'
+    program = (
+        "pid$target:red:tick:entry, pid$target:blue:tick:entry { @[execname, ustack(3), ucaller != 0] = count(); }"
+    )
     said = dtrace(program, of_shell(f"{red}; {blue}; {red} & {blue} & wait"))
     rows = "\n".join(line.strip() for line in said)
     for name in ("red", "blue"):
@@ -219,7 +223,9 @@ def test_profile_samples_all_followed_processes() -> None:
 def test_probes_are_found_in_programs_that_are_executed_later(tmp_path: Path) -> None:
     """The first program lacks the function, and the clause still compiles; its types are those of each program."""
     program = compile_text(tmp_path, "child", CHILD, "-O1", "-w")
-    said = dtrace('pid$target:child:tick:entry { printf("%s %d\\n", probefunc, pid != $target); }', of_shell(f"{program}; true"))
+    said = dtrace(
+        'pid$target:child:tick:entry { printf("%s %d\\n", probefunc, pid != $target); }', of_shell(f"{program}; true")
+    )
     assert "tick 1" in said and "dtrace: followed 2 programs, 1 with probes" in said
 
 
@@ -243,7 +249,15 @@ def test_options_that_follow_does_not_support_are_refused(words: tuple[str, ...]
 
 def test_following_a_process_that_another_session_has_is_refused() -> None:
     with Loop([build("hot8")]) as loop:
-        words = [sys.executable, "-m", "gilk", "dtrace", "-q", "-n", f'BEGIN {{ printf("in\\n"); }} {HOT} {{ @ = count(); }}']
+        words = [
+            sys.executable,
+            "-m",
+            "gilk",
+            "dtrace",
+            "-q",
+            "-n",
+            f'BEGIN {{ printf("in\\n"); }} {HOT} {{ @ = count(); }}',
+        ]
         first = [*words, "-p", str(loop.pid)]
         with subprocess.Popen(first, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT}) as client:
             assert client.stdout and client.stdout.readline() == b"in\n"
@@ -255,7 +269,9 @@ def test_following_a_process_that_another_session_has_is_refused() -> None:
 
 def test_without_follow_executed_programs_are_not_counted() -> None:
     """Negative control: the programs are executed, but not counted."""
-    said = run_gilk("dtrace", "-q", "-n", f'{HOT} {{ @ = count(); }} END {{ printa("%@d\\n", @); }}', "-c", f"{build('exec')} 5")
+    said = run_gilk(
+        "dtrace", "-q", "-n", f'{HOT} {{ @ = count(); }} END {{ printa("%@d\\n", @); }}', "-c", f"{build('exec')} 5"
+    )
     assert "500" not in said.stdout.split()
 
 
@@ -306,7 +322,9 @@ def test_each_process_of_a_build_with_a_compiler_counts_for_itself(tmp_path: Pat
 
 
 def test_buffers_larger_than_memory_are_refused() -> None:
-    done = run_gilk("dtrace", "--follow", "-b", "1t", "-x", "bufresize=manual", "-n", "BEGIN { exit(0); }", "-c", "true")
+    done = run_gilk(
+        "dtrace", "--follow", "-b", "1t", "-x", "bufresize=manual", "-n", "BEGIN { exit(0); }", "-c", "true"
+    )
     assert done.returncode == 1 and "bufsize is more memory than there is" in done.stderr
 
 
@@ -318,6 +336,7 @@ def test_a_program_in_a_namespace_of_its_own_runs_on_and_is_named(tmp_path: Path
                   of_shell(f"unshare --pid --fork {child} && echo ran; {child}"))  # fmt: skip
     assert {"ran", "1"} <= set(said) and "dtrace: followed 4 programs, 1 with probes" in said, said
     assert any("not everything is seen in child: it is in a PID namespace" in line for line in said), said
+
 
 PROGRAMS = """
 #include <sys/wait.h>

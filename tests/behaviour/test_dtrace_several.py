@@ -48,8 +48,8 @@ def test_target_names_all_processes_and_they_share_global_variables(two: tuple[L
 def test_descriptions_name_each_process_by_its_pid(two: tuple[Loop, Loop]) -> None:
     pids = [str(loop.pid) for loop in two]
     text = (
-        'pid$1:a.out:hot:entry { seen[1] = pid; @[probeprov] = count(); @wrong = sum(pid != $1); }'
-        'pid$2:a.out:hot:entry { seen[2] = pid; @[probeprov] = count(); @wrong = sum(pid != $2); }'
+        "pid$1:a.out:hot:entry { seen[1] = pid; @[probeprov] = count(); @wrong = sum(pid != $1); }"
+        "pid$2:a.out:hot:entry { seen[2] = pid; @[probeprov] = count(); @wrong = sum(pid != $2); }"
         'tick-10ms /seen[1] && seen[2]/ { printa("%s %@d\\n", @); printa("wrong %@d\\n", @wrong); exit(0); }'
     )
     done = run_gilk("dtrace", "-q", "-n", text, *pids)
@@ -64,7 +64,7 @@ def test_a_session_of_several_processes_lasts_until_the_last_has_ended() -> None
     with Loop([build("hot8")]) as other:
         one = Loop([build("hot8")])
         words = [sys.executable, "-m", "gilk", "dtrace", "-q", "-p", str(one.pid), "-p", str(other.pid)]
-        text = f"{HOT} {{ @[pid] = count(); }} {HOT} /!told[pid]++/ {{ system(\"echo seen %d\", pid); }}"
+        text = f'{HOT} {{ @[pid] = count(); }} {HOT} /!told[pid]++/ {{ system("echo seen %d", pid); }}'
         with subprocess.Popen(
             [*words, "-w", "-n", text], env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True
         ) as tracer:
@@ -96,7 +96,19 @@ def test_a_description_needs_to_match_in_one_of_the_processes_only(two: tuple[Lo
 
 def test_a_killed_session_leaves_all_processes_as_they_were(two: tuple[Loop, Loop]) -> None:
     pids = [str(loop.pid) for loop in two]
-    words = [sys.executable, "-m", "gilk", "dtrace", "-q", "-p", pids[0], "-p", pids[1], "-n", f"{HOT} {{ @ = count(); }}"]
+    words = [
+        sys.executable,
+        "-m",
+        "gilk",
+        "dtrace",
+        "-q",
+        "-p",
+        pids[0],
+        "-p",
+        pids[1],
+        "-n",
+        f"{HOT} {{ @ = count(); }}",
+    ]
     with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}) as tracer:
         assert wait_for(lambda: not clean(two[0]) and not clean(two[1]))
         tracer.kill()

@@ -57,7 +57,9 @@ def guards(pid: int) -> int:
         ("steady:main.*:blocks", "large"), ("steady:main.*:blocks", "small"),
     ],
 )  # fmt: skip
-def test_a_go_program_goes_on_with_instruments_in_it(program: Path, tmp_path: Path, points: str, instrument: str) -> None:
+def test_a_go_program_goes_on_with_instruments_in_it(
+    program: Path, tmp_path: Path, points: str, instrument: str
+) -> None:
     (tmp_path / "large.c").write_text(LARGE)
     chosen = f"{tmp_path / 'large.c'}:{instrument}" if instrument in ("large", "small") else instrument
     with Loop([program], gives_way=False) as loop:
@@ -93,7 +95,9 @@ def test_probes_come_and_go_in_a_go_program(program: Path) -> None:
 def test_counts_in_a_go_program_are_exact(program: Path) -> None:
     """There are 4 workers of 10 rounds, and one that computes the expected results. A function whose stack has no
     room is entered again on a larger one; the code after that test runs once for each call."""
-    ran = run(["steady:main.hot:entry=count", "steady:main.deep:blocks=count", "steady:main.faulty:entry=count"], [program])
+    ran = run(
+        ["steady:main.hot:entry=count", "steady:main.deep:blocks=count", "steady:main.faulty:entry=count"], [program]
+    )
     assert ran.visible == plain([program]).visible
     counts = {name.removeprefix("steady:"): hits for name, hits in ran.report["counts"].items()}
     calls = 40 * 201

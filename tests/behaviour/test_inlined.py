@@ -48,7 +48,9 @@ def program(tmp_path: Path) -> Path:
     [("run", "-i", "gone:return=stamp"), ("run", "-i", "gone=@path"), ("trace", "--start", "call:gone")],
     ids=" ".join,
 )
-def test_the_hint_of_no_such_function_says_where_it_is_inlined(words: tuple[str, ...], program: Path, tmp_path: Path) -> None:
+def test_the_hint_of_no_such_function_says_where_it_is_inlined(
+    words: tuple[str, ...], program: Path, tmp_path: Path
+) -> None:
     done = run_gilk(*words, "-o", tmp_path / "x.parquet", "--json", "--", program)
     error = json.loads(done.stdout.splitlines()[-1])["error"]
     assert error["slug"] == "no-such-function"
@@ -320,7 +322,9 @@ LEVELS = ("-O1", "-O2", "-O3 -funroll-loops", "-Os", "-Og", "-O2 -gdwarf-4", "-O
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("level", LEVELS)
-def test_counts_of_inlined_copies_add_up_to_the_programs_own_or_places_are_refused(compiler: str, level: str, tmp_path: Path) -> None:
+def test_counts_of_inlined_copies_add_up_to_the_programs_own_or_places_are_refused(
+    compiler: str, level: str, tmp_path: Path
+) -> None:
     """Compilers split functions, copy them, and move their instructions."""
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")

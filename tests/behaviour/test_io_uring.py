@@ -30,7 +30,9 @@ def idle(kind: str) -> Iterator[subprocess.Popen[bytes]]:
             if first.startswith("skipped"):
                 pytest.skip(first)
             assert first == "ready"
-            assert wait_for(lambda: kernels(program.pid) and state(program.pid) == "S"), "it has a thread of the kernel's"
+            assert wait_for(lambda: kernels(program.pid) and state(program.pid) == "S"), (
+                "it has a thread of the kernel's"
+            )
             yield program
             out, _ = program.communicate(timeout=250)
             assert (out, program.returncode) == (b"ok\n", 0)

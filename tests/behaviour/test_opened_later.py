@@ -208,7 +208,9 @@ def exchanged(tmp_path: Path) -> tuple[Path, Path]:
     library = tmp_path / "plugin.so"
     copyfile(build("plugin"), library)
     text = (build("plugin").parent.parent.parent.parent / "tests/programs/plugin.c").read_text()
-    many = "".join(f"long count{n}; __attribute__((constructor)) static void on{n}(void) {{ count{n}++; }}\n" for n in range(64))
+    many = "".join(
+        f"long count{n}; __attribute__((constructor)) static void on{n}(void) {{ count{n}++; }}\n" for n in range(64)
+    )
     padded = f"int padding(int x) {{ for (int i = 0; i < x; i++) x += i * x; return x; }}\n{many}{text}"
     return library, compile_text(tmp_path, "other", padded, "-O2", "-shared", "-fPIC", "-w")
 
@@ -244,7 +246,9 @@ def test_probes_of_d_are_looked_up_in_the_new_file_when_a_library_is_replaced(tm
     opens.process.communicate()
 
 
-def test_a_report_says_that_first_hits_may_be_missing_if_no_thread_can_be_held(opens: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_says_that_first_hits_may_be_missing_if_no_thread_can_be_held(
+    opens: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """This stands for a process whose dynamic linker cannot be watched."""
 
     def refuse(*_: object) -> None:
@@ -371,7 +375,9 @@ def test_d_probes_fire_in_libraries_that_followed_programs_open() -> None:
 
 def test_d_probes_fire_in_libraries_that_several_processes_open(tmp_path: Path) -> None:
     """When the command is interrupted, both processes go on with their own code."""
-    program = r"""tick-10ms /!said/ { printf("begun\n"); said = 1; } pid$target::plugin_hot:entry { @[pid] = count(); }"""
+    program = (
+        r"""tick-10ms /!said/ { printf("begun\n"); said = 1; } pid$target::plugin_hot:entry { @[pid] = count(); }"""
+    )
     first, second = Opener(tmp_path), Opener(tmp_path)
     words = ["dtrace", "-q", "-Z", "-n", program, "-p", str(first.pid), "-p", str(second.pid)]
     with subprocess.Popen([sys.executable, "-m", "gilk", *words], env={**os.environ, **ENVIRONMENT}, text=True,

@@ -49,7 +49,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", [*SINGLE, "threads"])
-def test_calls_are_the_same_planned_one_by_one_for_the_cache_and_from_it(name: str, note: CFunction, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_the_same_planned_one_by_one_for_the_cache_and_from_it(
+    name: str, note: CFunction, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The three ways are: planned one by one, planned for the cache, and read from the cache."""
     program, had = build(name), list[set[str]]()
 
@@ -100,7 +102,7 @@ def test_plans_from_the_cache_are_not_planned_or_analysed_again(monkeypatch: pyt
         patched.setattr(plan_cache, "build_template", forbidden)
         patched.setattr(Analysis, "_analyse", forbidden)
         assert counted("{ @[probefunc] = count(); }") == expected
-        assert counted("/probefunc != \"f7\"/ { @[probefunc] = sum(2); }") == {
+        assert counted('/probefunc != "f7"/ { @[probefunc] = sum(2); }') == {
             name: 6 for name in expected if name != "f7"
         }
 

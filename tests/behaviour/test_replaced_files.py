@@ -64,7 +64,9 @@ class Server:
 
 def built(place: Path) -> tuple[Path, Path]:
     library = compile_text(place, "libanswer.so", LIBRARY, "-O1", "-shared", "-fPIC")
-    return compile_text(place, "server", PROGRAM, "-O1", "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{place}"), library
+    return compile_text(
+        place, "server", PROGRAM, "-O1", "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{place}"
+    ), library
 
 
 @pytest.fixture(params=["removed", "replaced", "program", "library"])
@@ -112,7 +114,11 @@ def test_stacks_have_the_names_of_replaced_files(server: Server) -> None:
         assert tracer.stdout and tracer.stdout.readline() == "ready\n"
         server.serve(1)
         said = tracer.stdout.read()
-    assert [line.strip().partition("`")[0] for line in said.split("\n") if "`" in line] == ["libanswer.so", "server", "server"]
+    assert [line.strip().partition("`")[0] for line in said.split("\n") if "`" in line] == [
+        "libanswer.so",
+        "server",
+        "server",
+    ]
 
 
 def test_a_scan_has_the_names_of_replaced_files(server: Server) -> None:

@@ -24,7 +24,9 @@ CALLS = 1000  # calls of work() by each process that is told to
 class Siblings:
     def __init__(self, end: Path) -> None:
         self.end = end
-        self.process = subprocess.Popen([build("siblings"), end], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.process = subprocess.Popen(
+            [build("siblings"), end], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
 
     @property
     def pid(self) -> int:
@@ -103,7 +105,9 @@ def test_a_process_that_shares_memory_is_restored_when_the_first_ends(siblings: 
     assert (differences(sibling), leftovers(sibling)) == ([], [])
 
 
-def test_a_process_is_refused_if_the_kernel_cannot_tell_who_shares_its_memory(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_is_refused_if_the_kernel_cannot_tell_who_shares_its_memory(
+    siblings: Siblings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A system call that does not exist stands for a kernel without kcmp(2)."""
     siblings.do("s")
     monkeypatch.setattr(sharing, "_KCMP", 100_000)
@@ -118,7 +122,9 @@ def test_a_process_is_refused_if_the_kernel_cannot_tell_who_shares_its_memory(si
     siblings.finish()
 
 
-def test_a_process_with_one_user_of_its_memory_is_not_refused_without_kcmp(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_with_one_user_of_its_memory_is_not_refused_without_kcmp(
+    siblings: Siblings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sharing, "_KCMP", 100_000)
     keeper = Keeper(LinuxProcess(siblings.pid))
     with contextlib.closing(keeper.memory):

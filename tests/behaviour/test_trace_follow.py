@@ -51,7 +51,9 @@ def calls_of(directory: Path, function: str) -> collections.Counter[int]:
     ("vfork", 15, 6, 1),  # children that share their parent's memory until they execute
     ("fork", 550, 1, 6),  # children that execute nothing
 ])  # fmt: skip
-def test_no_call_of_a_followed_program_is_lost(tmp_path: Path, name: str, hits: int, programs: int, processes: int) -> None:
+def test_no_call_of_a_followed_program_is_lost(
+    tmp_path: Path, name: str, hits: int, programs: int, processes: int
+) -> None:
     """The programs check their sums themselves, and tell by their status."""
     report = traced(tmp_path, "--scope", f"{name}:", "--", build(name), "5")
     assert report["restored"] is True and not report["partial"] and report["drops"] == 0, report["notes"]
@@ -266,7 +268,6 @@ def test_a_scope_that_matches_in_no_program_is_an_error(tmp_path: Path) -> None:
     assert done.returncode == 2 and "(nothing-to-follow)" in done.stderr and not list(tmp_path.iterdir())
 
 
-
 def test_programs_that_share_a_name_are_reported(tmp_path: Path) -> None:
     """The two programs are one image in the trace."""
     paths = []
@@ -296,5 +297,7 @@ def test_a_program_that_cannot_be_followed_is_named(tmp_path: Path) -> None:
     report = traced(tmp_path, "--scope", "libc.so.6:write", "--", "sh", "-c", f"{odd}; echo $?")
     (missed,) = (one for one in report["programs"] if one["slug"])
     assert missed["path"] == str(odd) and report["partial"] is True
-    done = run_gilk("trace", "--follow", "--scope", "libc.so.6:write", "--", "sh", "-c", f"{odd}; echo $?", cwd=tmp_path)
+    done = run_gilk(
+        "trace", "--follow", "--scope", "libc.so.6:write", "--", "sh", "-c", f"{odd}; echo $?", cwd=tmp_path
+    )
     assert done.stdout == "7\n" and f"({odd})" in done.stderr and "this is a partial result" in done.stderr

@@ -235,7 +235,10 @@ def test_groups_decide_which_process_gets_which_advice(parser: Path, tmp_path: P
     with rounds(parser) as one, rounds(parser) as two, gilk.attach(one.pid) as first, gilk.attach(two.pid) as second:
         groups = {one.pid: ("A",), two.pid: ("B",)}
         with gilk.weave(aspects(tmp_path, text), first, second, groups=groups) as weaving:
-            assert [[each.ask() for _ in range(3)][-2:] for each in (one, two)] == [["-1 4", "100 6"], ["-5 4", "100 6"]]
+            assert [[each.ask() for _ in range(3)][-2:] for each in (one, two)] == [
+                ["-1 4", "100 6"],
+                ["-5 4", "100 6"],
+            ]
             assert {(each.pid, each.text) for each in weaving.reports()} == {
                 (one.pid, "parse(0, 2)"), (two.pid, "twice(3) = 6"),
             }  # fmt: skip
@@ -328,7 +331,7 @@ def _runs_with(word: str) -> list[str]:
 
 
 def test_a_dry_run_changes_nothing(parser: Path, tmp_path: Path) -> None:
-    text = NULL_TEXT + "A: call(int libc:atoi(const char *s)) then { report(\"x\"); };"
+    text = NULL_TEXT + 'A: call(int libc:atoi(const char *s)) then { report("x"); };'
     with rounds(parser) as program:
         done = run_gilk("weave", aspects(tmp_path, text), "-p", str(program.pid), "--dry-run", "--json")
         found = {one["function"]: one for one in json.loads(done.stdout)["shadows"]}
@@ -349,10 +352,12 @@ static void one_round(void) { static long n; n++; printf("%ld\\n", near(n)); }
 def test_a_dry_run_names_the_tail_called_functions_in_which_calls_may_return(tmp_path: Path) -> None:
     """objdump shows the jump."""
     path = build(tmp_path, TAILS, "-O2", "-g", "-foptimize-sibling-calls")
-    code = subprocess.run(["objdump", "-d", "--disassemble=near", path], capture_output=True, text=True, check=True).stdout
+    code = subprocess.run(
+        ["objdump", "-d", "--disassemble=near", path], capture_output=True, text=True, check=True
+    ).stdout
     assert re.search(r"\bj\w+ .*<far>", code)
     with rounds(path) as program:
-        text = "call(long near(long a)) && return(r) && if (r > 1000) then after { report(\"%ld\", r); };"
+        text = 'call(long near(long a)) && return(r) && if (r > 1000) then after { report("%ld", r); };'
         words = ("weave", aspects(tmp_path, text), "-p", str(program.pid), "--dry-run")
         (near,) = json.loads(run_gilk(*words, "--json").stdout)["shadows"]
         assert near["also"] == ["far"] and near["points"] >= 4  # both entries, a jump, a return

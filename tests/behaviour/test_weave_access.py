@@ -51,9 +51,7 @@ def replacing(one: AccessedVariable) -> str:
 
 
 def tables(variables: tuple[AccessedVariable, ...]) -> str:
-    return "".join(
-        f"table {way}_{one.name} key(unsigned long, long) count;\n" for one in variables for way in "rw"
-    )
+    return "".join(f"table {way}_{one.name} key(unsigned long, long) count;\n" for one in variables for way in "rw")
 
 
 def weave(program: Path, text: str, place: Path) -> tuple[list[str], dict[str, Counter[tuple[str, int, int]]]]:
@@ -196,7 +194,7 @@ def test_aspects_come_and_go_while_threads_access(tmp_path: Path) -> None:
         assert running.stdin and running.stdout and running.stdout.readline() == "ready\n"
         for _ in range(4):
             with gilk.attach(running.pid) as target, gilk.weave(file, target) as woven:
-                    assert wait_for(lambda woven=woven: woven.counts()[2].ended > 1000)  # type: ignore[misc]
+                assert wait_for(lambda woven=woven: woven.counts()[2].ended > 1000)  # type: ignore[misc]
         with gilk.attach(running.pid):
             assert not differences(running.pid) and not leftovers(running.pid)
         running.stdin.write("\n")

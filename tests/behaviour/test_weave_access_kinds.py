@@ -44,7 +44,11 @@ def both(place: Path, body: str, text: str, before: str = "") -> tuple[list[str]
     alone = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
     lines, _ = weave(program, text, place)
     reports = [line for line in lines if line.startswith("{")]
-    return alone, [line for line in lines if not line.startswith("{")], [line.split('"text": "')[1][:-3] for line in reports]
+    return (
+        alone,
+        [line for line in lines if not line.startswith("{")],
+        [line.split('"text": "')[1][:-3] for line in reports],
+    )
 
 
 #: By name: C, asm operands in order, and the accesses that are reported.
@@ -109,7 +113,8 @@ IN_PLACE = "".join(
 def every_kind() -> str:
     """A program with a function for each kind; ``work`` calls them, each time with the variables' initial values."""
     calls = "".join(
-        f'\tx = 5; y = 7; d = 1.5; r = kind_{n}(3); printf("%ld %d %ld %a\\n", r, x, y, d);\n' for n, _ in enumerate(PLAIN)
+        f'\tx = 5; y = 7; d = 1.5; r = kind_{n}(3); printf("%ld %d %ld %a\\n", r, x, y, d);\n'
+        for n, _ in enumerate(PLAIN)
     )
     return f"long r;\n{calls}return 0;"
 
@@ -149,7 +154,9 @@ def test_advice_before_a_read_may_change_the_variable(tmp_path: Path) -> None:
     assert (woven[0].split()[0], reports) == ("6", ["5"])
 
 
-ATOMIC = 'int r = 3; __asm__ volatile("lock addl $2, x(%%rip); xchg %0, x(%%rip)" : "+r"(r) : : "memory", "cc"); return r;'
+ATOMIC = (
+    'int r = 3; __asm__ volatile("lock addl $2, x(%%rip); xchg %0, x(%%rip)" : "+r"(r) : : "memory", "cc"); return r;'
+)
 
 
 def test_atomic_instructions_are_observed(tmp_path: Path) -> None:

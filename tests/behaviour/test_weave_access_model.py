@@ -128,7 +128,11 @@ class _Maker:
         when = self.chance.choice(("", "before", "after", "inplace", "none"))
         if when == "none" or (kind == "call" and when == "inplace"):
             return match
-        shown = f'report("{match.split("(")[0]} {" ".join("%ld" for _ in names)}"' + "".join(f", (long){n}" for n in names) + ");"
+        shown = (
+            f'report("{match.split("(")[0]} {" ".join("%ld" for _ in names)}"'
+            + "".join(f", (long){n}" for n in names)
+            + ");"
+        )
         if when != "inplace":
             return f"{match} then {when} {{ {shown} }}"
         if kind == "read":

@@ -75,7 +75,7 @@ seq(call(void *block(unsigned long n)) && return(b);
   read(b, n) && size(s) && offset(o) && in(a.out) then { add(loads, n, s, o, 1); } *;
   call(void never(void *b)));
 """
-NEVER = "NOINLINE void never(void *p) { __asm__ volatile(\"nop;nop;nop;nop\" : : \"r\"(p)); }\n"  # room for a jump
+NEVER = 'NOINLINE void never(void *p) { __asm__ volatile("nop;nop;nop;nop" : : "r"(p)); }\n'  # room for a jump
 Seen = dict[str, Counter[tuple[int, int, int]]]
 
 
@@ -123,7 +123,9 @@ def seen_woven(program: Path, place: Path) -> tuple[list[str], Seen]:
 
 @pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-mavx2")], ids=" ".join)
 def test_advice_sees_every_access_in_a_block_that_lackey_sees(options: tuple[str, ...], tmp_path: Path) -> None:
-    program = build(tmp_path, BLOCKS.replace("int main", NEVER + "int main"), *options, "-fno-tree-loop-distribute-patterns")
+    program = build(
+        tmp_path, BLOCKS.replace("int main", NEVER + "int main"), *options, "-fno-tree-loop-distribute-patterns"
+    )
     alone = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
     expected = seen_by_lackey(program, tmp_path)
     lines, found = seen_woven(program, tmp_path)
@@ -233,8 +235,10 @@ def test_accesses_by_address_that_cannot_be_woven_are_refused_by_name(name: str,
         "int main(void) { void *p = malloc(64); use(p); free(p); return 0; }\n"
     )
     program = build(tmp_path, text, "-O1")
-    aspect = f"seq(call(void *libc:malloc(unsigned long n)) && return(b); {element.replace(' then', ' && in(use) then')} *;" \
-             " call(void libc:free(void *b)));"
+    aspect = (
+        f"seq(call(void *libc:malloc(unsigned long n)) && return(b); {element.replace(' then', ' && in(use) then')} *;"
+        " call(void libc:free(void *b)));"
+    )
     with pytest.raises(UsageError) as error:
         weave(program, aspect, tmp_path)
     assert error.value.slug == slug

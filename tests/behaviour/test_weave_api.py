@@ -100,7 +100,10 @@ def test_processes_are_added_and_everything_removed(two: tuple[Rounds, Rounds], 
 def test_a_dry_run_weaves_nothing(two: tuple[Rounds, Rounds], tmp_path: Path) -> None:
     a, b = two
     with gilk.weave(aspects(tmp_path, ASPECTS), A=[a.pid, b.pid], dry_run=True) as woven:
-        assert [(one.pid, one.function, one.refused) for one in woven.shadows] == [(a.pid, "one", ""), (b.pid, "one", "")]
+        assert [(one.pid, one.function, one.refused) for one in woven.shadows] == [
+            (a.pid, "one", ""),
+            (b.pid, "one", ""),
+        ]
         assert (a.ask(), b.ask()) == (PLAIN, PLAIN)
         assert not leftovers(a.pid)
     for one in two:

@@ -92,7 +92,9 @@ def test_removal_when_idle_does_not_wait_for_calls_with_advice_before_them(progr
 
 
 @pytest.mark.parametrize("waits", ["0", f"{PATIENCE:.0f}s"])
-def test_an_ending_weaver_waits_for_calls_and_names_those_still_under_way(program: Path, tmp_path: Path, waits: str) -> None:
+def test_an_ending_weaver_waits_for_calls_and_names_those_still_under_way(
+    program: Path, tmp_path: Path, waits: str
+) -> None:
     path = tmp_path / "some.aspect"
     path.write_text(AFTER)
     with rounds(program) as target:

@@ -138,7 +138,9 @@ UNTIL = """
 instances 8 seq(call(long one(long k)) then { report("began"); }; call(long two(long k, long v)) then { report("moved"); };
     call(long three(long k, long b, long c))) until call(long both(struct pair p, long v)) && bind(long w, v);
 """
-UNTIL_CALLS = calls("one 1", "both 1,1 9", "one 1", "two 1 5", "both 1,1 4", "both 1,1 5", "one 2", "two 2 6", "three 2 0 0")
+UNTIL_CALLS = calls(
+    "one 1", "both 1,1 9", "one 1", "two 1 5", "both 1,1 4", "both 1,1 5", "one 2", "two 2 6", "three 2 0 0"
+)
 
 #: One element matches at the entry and at the return of one function.
 MOMENTS = """

@@ -117,7 +117,9 @@ def test_a_check_in_nginx_is_woven_in_and_out_while_clients_send_requests(tmp_pa
             for target in targets:
                 target.close()
             before = [one.answers for one in clients]
-            assert wait_for(lambda before=before: all(one.answers > n + 10 for one, n in zip(clients, before, strict=True)))
+            assert wait_for(
+                lambda before=before: all(one.answers > n + 10 for one, n in zip(clients, before, strict=True))
+            )
         for one in clients:
             one.stop = True
             one.join(60)

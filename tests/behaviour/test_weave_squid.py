@@ -90,7 +90,9 @@ def sums(weaving: Any) -> dict[str, int]:
 def by_strace(place: Path, pid: int, port: int, asked: list[tuple[str, str]]) -> str:
     """strace's output about the reads while these requests are answered."""
     path = place / "strace"
-    with subprocess.Popen(["strace", "-y", "-e", "trace=read", "-o", path, "-p", str(pid)], stderr=subprocess.PIPE) as one:
+    with subprocess.Popen(
+        ["strace", "-y", "-e", "trace=read", "-o", path, "-p", str(pid)], stderr=subprocess.PIPE
+    ) as one:
         assert one.stderr is not None and b"attached" in one.stderr.readline()
         squid.answers(port, asked)
         one.terminate()

@@ -51,7 +51,9 @@ THREADS, ROUNDS = 4, 3
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    listed = (", ".join(f"{n}L" if n != -(2**63) else "-0x7fffffffffffffffL - 1" for n in each) for each in (NUMBERS, NEAR))
+    listed = (
+        ", ".join(f"{n}L" if n != -(2**63) else "-0x7fffffffffffffffL - 1" for n in each) for each in (NUMBERS, NEAR)
+    )
     return build(tmp_path_factory.mktemp("tables"), PROGRAM % tuple(listed))
 
 

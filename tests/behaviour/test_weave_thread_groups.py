@@ -179,9 +179,12 @@ for line in sys.stdin:
 
 
 def test_a_thread_of_python_is_the_one_that_python_says(tmp_path: Path) -> None:
-    path = aspects(tmp_path, """group A; group B;
+    path = aspects(
+        tmp_path,
+        """group A; group B;
         A: call(int libc:getpriority(int which, int who)) then { join(B, tid()); };
-        B: call(int libc:getsid(int pid)) then { report("%d", tid()); };""")
+        B: call(int libc:getsid(int pid)) then { report("%d", tid()); };""",
+    )
     command = [sys.executable, "-c", PYTHON]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as python:
         assert python.stdin is not None and python.stdout is not None

@@ -180,7 +180,9 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("what", OPTIONS)
-def test_the_log_of_each_instance_is_a_path_of_the_automaton_and_counts_add_up(what: str, running: Commanded, tmp_path: Path) -> None:
+def test_the_log_of_each_instance_is_a_path_of_the_automaton_and_counts_add_up(
+    what: str, running: Commanded, tmp_path: Path
+) -> None:
     for one in threaded(running, tmp_path, *OPTIONS[what]):
         called = one.calls(f"go {MANY} 40")
         assert sum(called) == 8 * MANY
@@ -219,7 +221,9 @@ def test_the_test_detects_a_compare_and_swap_replaced_by_a_store(
     header = (NATIVE / "include" / "gilk_aspect.h").read_text()
     sound = "return gilk_swap(&one->word, word, gilk_staged(word, stage));"
     assert header.count(sound) == 1
-    header = header.replace(sound, "one->word = gilk_staged(word, stage); return 1;").replace("../abi/", f"{NATIVE}/abi/")
+    header = header.replace(sound, "one->word = gilk_staged(word, stage); return 1;").replace(
+        "../abi/", f"{NATIVE}/abi/"
+    )
     (tmp_path / "planted.h").write_text(header)
     real = unit.head
 
@@ -258,9 +262,7 @@ def test_aspects_come_and_go_while_threads_run(tmp_path: Path) -> None:
                 with Weaving(file, {program.pid: ()}, [process]) as weaving:
                     weaving.weave()
                     assert program.ask().startswith("0 "), n
-                    assert wait_for(
-                        lambda weaving=weaving: sum(one.begun for one in weaving.counts())
-                    )
+                    assert wait_for(lambda weaving=weaving: sum(one.begun for one in weaving.counts()))
                 assert program.ask().startswith("0 "), n
                 assert not [each for each in differences(program.pid) if "/program" in each], n
         assert program.ask() == "0 1 1"

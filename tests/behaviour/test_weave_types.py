@@ -64,7 +64,10 @@ call(long handle(request_t *r, struct node node)) && bind(struct client *client,
     report("%lu %d %d %g %ld %d %d | %lu %lu %d", r->tight.wide, r->tight.s[2], r->flag, (double)r->real, r->table[1][2],
         r->rest[3], client->chain->request == r, sizeof *r, __builtin_offsetof(struct request, rest), node.next == client->chain); };
 """
-HEADERS = ("", "#include <sys/time.h>\n#include <stdint.h>\nenum color { RED = 3, GREEN = -2, BLUE = 70000 };\n#define X 1\n")
+HEADERS = (
+    "",
+    "#include <sys/time.h>\n#include <stdint.h>\nenum color { RED = 3, GREEN = -2, BLUE = 70000 };\n#define X 1\n",
+)
 
 
 @pytest.mark.parametrize("headers", HEADERS, ids=["alone", "beside"])

@@ -92,10 +92,13 @@ DEEP, BY_FIRST, LEAVES = 7, 4, 3
 
 def test_a_call_that_was_left_is_on_record_and_not_on_the_stack(tmp_path: Path) -> None:
     """gdb counts the calls of `last` that have `first` around them."""
-    path = aspects(tmp_path, """
+    path = aspects(
+        tmp_path,
+        """
         aspect recorded: verify controlflowstar(call(long first(long a)), call(long last(long c)));
         aspect walked: walk controlflowstar(call(long first(long)), call(long last(long c)));
-        """)
+        """,
+    )
     binary = build(tmp_path, LEFT)
     around = gdb_stacks(binary, "last")
     assert [sum("first" in one for one in around), len(around)] == [BY_FIRST, BY_FIRST + DEEP]
@@ -109,7 +112,6 @@ def test_a_call_that_was_left_is_on_record_and_not_on_the_stack(tmp_path: Path) 
         assert recorded.matches[0] == BY_FIRST + LEAVES
         assert (recorded.disagreed, walked.disagreed, recorded.unwalked) == (LEAVES, 0, 0)
         assert texts == {"verify: a call of first is recorded as under way, but is not on the stack"}
-
 
 
 ACCESSES = """
@@ -189,11 +191,14 @@ static void one_round(void)
 
 def test_calls_of_signal_handlers_are_within_the_interrupted_functions(tmp_path: Path) -> None:
     """On the thread's own stack, and on an alternate one. gdb shows that the frames are there."""
-    path = aspects(tmp_path, """
+    path = aspects(
+        tmp_path,
+        """
         aspect star: walk verify controlflowstar(call(void outer(int)), call(long last(long c)));
         aspect strict: walk verify controlflow(call(void outer(int)), call(long last(long c)));
         aspect sends: verify call(void sends(int s)) then inplace { proceed(); };
-        """)
+        """,
+    )
     binary = build(tmp_path, SIGNALLED)
     around = gdb_stacks(binary, "last")
     assert [len(around), sum("outer" in one for one in around)] == [240, 120]
@@ -218,7 +223,7 @@ static void one_round(void)
 	printf("%ld\\n", outer(through, 7));
 }
 """
-THROUGH = "long through(long (*f)(long), long n) { char room[300]; __asm__ volatile(\"\" : : \"r\"(room) : \"memory\"); return f(n) + 1; }\n"
+THROUGH = 'long through(long (*f)(long), long n) { char room[300]; __asm__ volatile("" : : "r"(room) : "memory"); return f(n) + 1; }\n'
 
 
 def test_the_stack_is_walked_through_a_library_that_is_opened_later(
@@ -299,17 +304,20 @@ def test_bash_is_within_what_gdb_says(tmp_path: Path) -> None:
     sourced = tmp_path / "sourced"
     sourced.write_text("f() { true; : a b; }\nf\nfor n in 1 2; do eval 'f; true'; done\n")
     command = f"true; . {sourced}; f; true"
-    path = aspects(tmp_path, """
+    path = aspects(
+        tmp_path,
+        """
         aspect all: verify call(int execute_command(..)) && return(r);
         aspect within: walk verify controlflowstar(call(int source_file(..)), call(int execute_command(..)));
         aspect evaluated: walk verify controlflowstar(call(int source_file(..)), call(int evalstring(..)),
             call(int execute_command(..)));
-        """)
+        """,
+    )
     script = tmp_path / "bash"
     script.symlink_to("/bin/bash")
     around = gdb_stacks(script, "execute_command", "-c", command)
     expected = [len(around), sum("source_file" in one for one in around)]
-    expected.append(sum("evalstring" in one and "source_file" in one[one.index("evalstring"):] for one in around))
+    expected.append(sum("evalstring" in one and "source_file" in one[one.index("evalstring") :] for one in around))
     output = tmp_path / "woven.json"
     command_line = ["-m", "gilk", "weave", str(path), "-o", str(output), "-q", "--", "/bin/bash", "-c", command]
     subprocess.run([sys.executable, *command_line], timeout=300, check=True)

@@ -148,7 +148,9 @@ def test_a_full_disk_ends_a_weaving_and_everything_is_removed(program: Path, tmp
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_however_a_background_weaver_ends_everything_is_removed(program: Path, tmp_path: Path, how: signal.Signals) -> None:
+def test_however_a_background_weaver_ends_everything_is_removed(
+    program: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     with rounds(program) as target, in_background(target, tmp_path) as number:
         os.kill(number, how)
         assert wait_for(lambda: (differences(target.pid), leftovers(target.pid)) == ([], []))
@@ -158,7 +160,7 @@ def test_however_a_background_weaver_ends_everything_is_removed(program: Path, t
 
 def test_errors_of_a_background_weaver_are_printed_by_the_command_that_starts_it(tmp_path: Path, program: Path) -> None:
     path = tmp_path / "some.aspect"
-    path.write_text("call(long nobody(long k)) then { report(\"x\"); };")
+    path.write_text('call(long nobody(long k)) then { report("x"); };')
     with rounds(program) as target:
         done = run_gilk("weave", path, "-p", str(target.pid), "-d")
         assert (done.returncode, done.stdout, "(no-such-function)" in done.stderr) == (2, "", True)

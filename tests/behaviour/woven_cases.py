@@ -184,7 +184,9 @@ class _AspectMaker:
         integers = sorted(name for name, type_ in names.items() if type_ in _NUMERIC)
         one = self.chance.choice([*integers, *integers, "1", "2", "7"])
         other = self.chance.choice([*integers, "1", "3", "pid() * 0"])
-        return self.chance.choice([one, f"{one} + {other}", f"{one} - {other}", f"({one} & 3) * {other}", f"{one} > {other}"])
+        return self.chance.choice(
+            [one, f"{one} + {other}", f"{one} - {other}", f"({one} & 3) * {other}", f"{one} > {other}"]
+        )
 
     def _condition(self, names: dict[str, str], words: bool) -> str:
         left = self._number(names)
@@ -225,7 +227,9 @@ class _AspectMaker:
         if kind == "if":
             return f"if ({self._condition(self._all, True)}) {{ {self._report()} }} else {self._report()}"
         if kind == "local":
-            return f"long l{self.serial} = {self._number(self._all)}; report(\"{self._label()} %ld\", l{self.serial - 1});"
+            return (
+                f'long l{self.serial} = {self._number(self._all)}; report("{self._label()} %ld", l{self.serial - 1});'
+            )
         if kind == "off" and self.some(0.3):
             return f"aspect_{self.chance.choice(['on', 'off'])}(s{self.chance.randrange(self.number + 1)});"
         return self._report()
@@ -246,7 +250,13 @@ class _AspectMaker:
         twin = twins[0]
         passed = self._passed(twin)
         leaf = all(one.leaf for one in twins) and not self.short
-        forms = ["return proceed();", f"return proceed({passed});", f"return {self._number(self.known)};", "deny(13);", ""]
+        forms = [
+            "return proceed();",
+            f"return proceed({passed});",
+            f"return {self._number(self.known)};",
+            "deny(13);",
+            "",
+        ]
         forms += [f"if ({self._condition(self.known, False)}) return 5; return proceed();"] * 2
         forms += [f"{twin.result} r = proceed({passed}); {self._report()} return r + 100;"] * 2
         if leaf:
@@ -254,7 +264,9 @@ class _AspectMaker:
             forms += ["proceed(); return proceed() + 1;"]
         if self.words:
             word = self.chance.choice(self.words)
-            forms += [f"{word} += 1; {twin.result} r = proceed(); {word} += 10; report(\"{self._label()} {_PRINTED['int' if word == 'v' else 'long']}\", {word}); return r;"] * 4
+            forms += [
+                f'{word} += 1; {twin.result} r = proceed(); {word} += 10; report("{self._label()} {_PRINTED["int" if word == "v" else "long"]}", {word}); return r;'
+            ] * 4
         return self.chance.choice(forms)
 
     def _passed(self, twin: Twin) -> str:

@@ -83,7 +83,9 @@ class Played:
         reports = [(one.aspect, one.words) for one in self.deeds if one.did is Did.REPORTS]
         counts = {}
         for name, one in self.model.counts().items():
-            counts[name] = _counted(one.matches, one.begun, one.open + one.late, one.ended, one.until, one.replaced, one.lost)
+            counts[name] = _counted(
+                one.matches, one.begun, one.open + one.late, one.ended, one.until, one.replaced, one.lost
+            )
         return Seen(outputs, reports, _sums(self.deeds), counts)
 
 

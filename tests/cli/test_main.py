@@ -68,7 +68,7 @@ def test_a_shell_completes_commands_and_options(
     """bash itself runs the completion script for bash."""
     script = (
         'set -e; script=$(_GILK_COMPLETE=bash_source gilk); eval "$script"; complete -p gilk >&2;'
-        'COMP_CWORD=$(($# - 1));'
+        "COMP_CWORD=$(($# - 1));"
         'COMP_WORDS=("$@"); _gilk_completion gilk; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(

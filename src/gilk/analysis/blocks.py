@@ -56,9 +56,7 @@ def _disjoint(runs: list[Run]) -> Iterator[Run]:
             yield run
 
 
-def _block(
-    number: int, run: Run, starts: set[int], landing_pads: frozenset[int], traversal: Traversal
-) -> Block:
+def _block(number: int, run: Run, starts: set[int], landing_pads: frozenset[int], traversal: Traversal) -> Block:
     start, end, (terminator, way) = run
     assert way.how is not None
     how = way.how

@@ -40,7 +40,7 @@ def index_range(evaluator: Evaluator, block: Block, index: Value) -> range | Non
 def _inherent(index: Value) -> range | None:
     if len(index.terms) != 1:
         return None
-    (atom, factor), = index.terms
+    ((atom, factor),) = index.terms
     limit = values.limit_of(atom)
     return range(limit) if factor == 1 and limit <= _LARGEST else None
 

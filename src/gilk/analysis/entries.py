@@ -42,7 +42,7 @@ def form_of(value: Value, is_code: Callable[[int], bool]) -> TableForm | None:
             if form is not None:
                 return form
     if len(value.terms) == 1 and is_code(value.const):
-        (atom, factor), = value.terms
+        ((atom, factor),) = value.terms
         if abs(factor) > 1:
             return TableForm(value.const, factor, 0, False, 0, Value(0, ((atom, 1),)))
     return None

@@ -31,9 +31,7 @@ class UnknownCode:
     address: int
 
 
-def memory_sites(
-    analysis: Analysis, ranges: Iterable[tuple[int, int]]
-) -> Iterator[VariableAccess | UnknownCode]:
+def memory_sites(analysis: Analysis, ranges: Iterable[tuple[int, int]]) -> Iterator[VariableAccess | UnknownCode]:
     """The accesses and jumps in any of the ranges [start, end), function by function in address order."""
     wanted = sorted(set(ranges))
     for span in analysis.image.spans:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Aspects: their files checked, explained, and woven into processes.
 
-    import gilk
+import gilk
 
-    with gilk.attach(4711) as target, gilk.weave("fix.aspect", target) as woven:
-        for report in woven.reports():
-            print(report.text)
+with gilk.attach(4711) as target, gilk.weave("fix.aspect", target) as woven:
+    for report in woven.reports():
+        print(report.text)
 """
 
 from __future__ import annotations
@@ -111,8 +111,14 @@ def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
 
 @contextmanager
 def held(
-    path: Path, chosen: Sequence[MemberChoice], command: Sequence[str], at_least: int | None = None,
-    defines: Sequence[str] = (), persist: bool = False, machine: str = "", replaces: bool = False,
+    path: Path,
+    chosen: Sequence[MemberChoice],
+    command: Sequence[str],
+    at_least: int | None = None,
+    defines: Sequence[str] = (),
+    persist: bool = False,
+    machine: str = "",
+    replaces: bool = False,
 ) -> Iterator[tuple[Weaving, Members, Elsewhere | None]]:
     """A context with a weaving that has put nothing in yet, its members, and the connection to ``machine``; that is
     None if the kernel is this machine's, or if there is none.

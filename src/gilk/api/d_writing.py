@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """D programs while they are written: words for the cursor, problems, and a preview.
 
-    from gilk.api.d_writing import DWriting
+from gilk.api.d_writing import DWriting
 
-    writing = DWriting(4711)            # which is only looked at
-    writing.words("pid$target:libc.so.6:mal", 24)
-    writing.check("pid$target:libc.so.6:malloc:entry { @ = count(); }")
+writing = DWriting(4711)            # which is only looked at
+writing.words("pid$target:libc.so.6:mal", 24)
+writing.check("pid$target:libc.so.6:malloc:entry { @ = count(); }")
 """
 
 from __future__ import annotations

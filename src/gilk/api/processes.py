@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Processes: attached to, or launched, with sessions in them.
 
-    import gilk
+import gilk
 
-    with gilk.attach(pid) as target, target.session() as session:
-        session.insert("main:entry", gilk.count)
-        session.insert([f.entry for f in target.functions("parse_*")], gilk.time)
-        ...
-        table = session.poll()          # an Arrow table of samples
-        print(session.counts())
+with gilk.attach(pid) as target, target.session() as session:
+    session.insert("main:entry", gilk.count)
+    session.insert([f.entry for f in target.functions("parse_*")], gilk.time)
+    ...
+    table = session.poll()          # an Arrow table of samples
+    print(session.counts())
 """
 
 from __future__ import annotations

@@ -89,8 +89,7 @@ def working(what: str, wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_lines(what: str, wanted: bool) -> Iterator[None]:
-    """Show progress as a line every few seconds, also on a terminal: for work that mostly ends before the first line.
-    """
+    """Show progress as a line every few seconds, on a terminal too: for work that mostly ends before the first."""
     activity.tell(what)
     beat = Beat(time.monotonic(), interval())
     if not wanted or not interval():

@@ -14,8 +14,11 @@ _SHOWN = 20  # places changed by others that are listed one by one
 
 @click.command()
 @click.argument("pid", type=int)
-@click.option("--force", is_flag=True,
-              help="Let other sessions in even if a thread or a waiting handler is still in gilk's memory.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Let other sessions in even if a thread or a waiting handler is still in gilk's memory.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def restore(pid: int, force: bool, as_json: bool) -> None:
     """Put back what gilk has written over the code of process PID.

@@ -179,7 +179,12 @@ def _dry(asked: _Asked, as_json: bool) -> int:
     from gilk.render import woven
 
     holding = aspects.held(
-        asked.file, asked.chosen, asked.words, asked.at_least, asked.defines, machine=asked.machine,
+        asked.file,
+        asked.chosen,
+        asked.words,
+        asked.at_least,
+        asked.defines,
+        machine=asked.machine,
         replaces=asked.replaces,
     )
     with holding as (weaving, _, _), working("compiling", not as_json):

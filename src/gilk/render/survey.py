@@ -110,9 +110,7 @@ def _present(counts: dict[str, int]) -> Json:
     return {**tactics, "refused": refused(counts)} if refused(counts) else tactics
 
 
-def to_text(
-    survey: Survey, listing: bool = False, lines: Lines | None = None, terminal: bool | None = None
-) -> str:
+def to_text(survey: Survey, listing: bool = False, lines: Lines | None = None, terminal: bool | None = None) -> str:
     """The survey as text for people; ends with a newline."""
     parts = [f"{line}\n" for line in _heading(survey)]
     if listing:

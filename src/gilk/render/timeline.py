@@ -128,9 +128,7 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
 
 def _about(trace: Trace, flow: Flow, calls: int) -> list[str]:
     traced = trace.tally.trace
-    lines = [
-        f"on {trace.about.host}: {plural(calls, 'call')}, {nanoseconds(flow.stop_ns - flow.start_ns)}"
-    ]
+    lines = [f"on {trace.about.host}: {plural(calls, 'call')}, {nanoseconds(flow.stop_ns - flow.start_ns)}"]
     if traced is not None:
         lines.append(f"from {traced.start_event} to {traced.stop_event or 'the end'}")
         lines += [f"only {traced.scope}"] if traced.scope else []

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shows rows of tables of woven aspects: their keys as values of the key's types, and the values of the table's fold.
-"""
+"""Shows rows of tables of woven aspects: their keys as values of the key's types, and the folded values."""
 
 from __future__ import annotations
 

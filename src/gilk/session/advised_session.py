@@ -55,9 +55,7 @@ class AdvisedSession(Session):
         """
         return self.advise_all([AdvisedCalls(points, advice)])
 
-    def advise_all(
-        self, advised: Iterable[AdvisedCalls], accesses: Iterable[AdvisedAccess] = ()
-    ) -> tuple[Probe, ...]:
+    def advise_all(self, advised: Iterable[AdvisedCalls], accesses: Iterable[AdvisedAccess] = ()) -> tuple[Probe, ...]:
         """The same as advise(), for several pieces of advice in one change, and for advice on accesses of variables."""
         advising.check_process(self.process)
         self.calls_left_out = []

@@ -18,9 +18,7 @@ from gilk.targets.used_pages import used
 _PART = 16 << 20  # bytes read at a time
 
 
-def parked_frames(
-    pid: int, restorers: frozenset[int], memory: Memory, seen: Collection[int]
-) -> Iterator[SignalFrame]:
+def parked_frames(pid: int, restorers: frozenset[int], memory: Memory, seen: Collection[int]) -> Iterator[SignalFrame]:
     """All frames in the process's own memory, except those whose ``slot`` is in ``seen``. Some may remain from handlers
     that have ended. Raises TargetError `no-such-process`, `no-permission`."""
     words = [restorer.to_bytes(8, "little") for restorer in restorers]

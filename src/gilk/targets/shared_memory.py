@@ -104,9 +104,7 @@ def share(call: SystemCalls, taking: Taking, name: str, size: int, place: Callab
     return mine, address
 
 
-def share_again(
-    call: SystemCalls, taking: Taking, mine: int, size: int, place: Callable[[int, int], int]
-) -> int:
+def share_again(call: SystemCalls, taking: Taking, mine: int, size: int, place: Callable[[int, int], int]) -> int:
     """Have the target map memory that another target has made; returns its address, where ``place(size, fd)`` maps it.
 
     Raises OSError, TargetError `cannot-share`, `not-our-memory`.

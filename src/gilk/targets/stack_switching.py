@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether a program switches between stacks by itself, so that a signal handler may be suspended while other code runs.
-"""
+"""Whether a program switches between stacks, so that a signal handler may be suspended while other code runs."""
 
 from __future__ import annotations
 

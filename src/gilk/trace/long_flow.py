@@ -249,7 +249,12 @@ class _Joining:
 
 
 def _merged(
-    plain: dict[str, Column], depth: Column, span: slice, ours: dict[str, Column], mine: Ints, before: Ints,
+    plain: dict[str, Column],
+    depth: Column,
+    span: slice,
+    ours: dict[str, Column],
+    mine: Ints,
+    before: Ints,
     symbols: Ints,
 ) -> dict[str, Column]:
     """The plain calls and the others of a thread in a part, in the order of their numbers."""

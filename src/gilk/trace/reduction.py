@@ -211,9 +211,7 @@ class _Reduction:
         outer, mine = around[inner], first[inner]
         in_kernel = self._kernel[mine]
         below = self._sp[outer] - self._sp[mine]
-        same = np.where(
-            in_kernel, self._sp[outer] >> _KERNEL_STACK == self._sp[mine] >> _KERNEL_STACK, below <= _HOLE
-        )
+        same = np.where(in_kernel, self._sp[outer] >> _KERNEL_STACK == self._sp[mine] >> _KERNEL_STACK, below <= _HOLE)
         crossing = self._kernel[outer] != in_kernel
         bad = np.where(crossing, ~in_kernel, (below <= 0) | ~same)
         wrong[inner[bad]] = True

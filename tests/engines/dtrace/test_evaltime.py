@@ -78,8 +78,8 @@ def test_evaltime_decides_which_calls_are_seen(tmp_path: Path, value: str, expec
 def test_with_evaltime_exec_probes_see_the_dynamic_linker(tmp_path: Path) -> None:
     """A library that the program opens is seen, and has its probes before its constructors run, as do the linked
     ones."""
-    opens = "syscall::openat:entry { self->it = strstr(copyinstr(arg1), \"libother\") != NULL; }"
-    opens += "syscall::openat:return /self->it && !errno/ { @[\"opened\"] = count(); }"
+    opens = 'syscall::openat:entry { self->it = strstr(copyinstr(arg1), "libother") != NULL; }'
+    opens += 'syscall::openat:return /self->it && !errno/ { @["opened"] = count(); }'
     program = f"#pragma D option evaltime=exec\n#pragma D option zdefs\n{COUNTS}{opens}"
     done = traced(program, made(tmp_path, "-O1"))
     in_place = traced(program.replace("exec", "preinit"), tmp_path / "program").numbers()
@@ -114,7 +114,7 @@ def run(*words: str) -> str:
 def test_threads_that_constructors_began_are_stopped_too(tmp_path: Path) -> None:
     """The threads go on with the program."""
     program = '#pragma D option evaltime=main\npid$target::from_thread:entry { @["calls"] = count(); }'
-    done = traced(f"{program} pid$target::from_main:return {{ @[\"returns\"] = count(); }}", made(tmp_path, "-O1"))
+    done = traced(f'{program} pid$target::from_main:return {{ @["returns"] = count(); }}', made(tmp_path, "-O1"))
     assert done.numbers()["returns"] == 3 and done.errors == ""
 
 

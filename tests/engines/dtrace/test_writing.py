@@ -143,7 +143,7 @@ def test_actions_that_the_window_does_not_run_are_problems(loop: Loop) -> None:
     (problem,) = DWriting(loop.pid).check(text).problems
     assert problem.slug == "destructive-in-window" and problem.span is not None
     assert text[problem.span.start :].startswith("system")
-    small = '#pragma D option bufsize=16\nBEGIN { trace(1); }'
+    small = "#pragma D option bufsize=16\nBEGIN { trace(1); }"
     assert [each.slug for each in DWriting(loop.pid).check(small).problems] == ["no-room-for-records"]
 
 

@@ -115,7 +115,7 @@ def test_programs_share_probes_and_their_clients_are_killed_in_turn(
 def test_a_program_whose_client_is_silent_is_aborted(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """Its counts until then are reported, and that it was aborted; its probes are taken out as usual."""
     before = text_of(kernel, FUNCTIONS)
-    text = PROGRAM + "BEGIN { printf(\"begun\\n\"); }"
+    text = PROGRAM + 'BEGIN { printf("begun\\n"); }'
     shell(guest, "echo 3600 > /sys/module/ilk/parameters/deadman")
     try:
         consumer, _ = program(kernel, text)

@@ -142,7 +142,7 @@ def test_no_address_that_a_program_computes_does_harm(kernel: KernelTarget, gues
     ends += [0xFFFFFFEF00000000, 0xFFFFFFFEFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0xDEAD000000000100]
     around = [end + by & (1 << 64) - 1 for end in ends for by in (-4096, -8, -7, -1, 0, 1, 4096)]
     clauses = [f"BEGIN {{ trace(*(long *)0x{at:x}); }}" for at in sorted({*around, *(int(one, 16) for one in devices)})]
-    bad = [f"BEGIN {{ printf(\"device %x\\n\", *(int *)0x{one}); }}" for one in devices]
+    bad = [f'BEGIN {{ printf("device %x\\n", *(int *)0x{one}); }}' for one in devices]
     done = ran(kernel, "\n".join([*clauses, *bad, "BEGIN { exit(0); }"]), bufsize="8m", clausetime="1000000")
     assert not any(line.startswith("device") for line in done.lines)
     assert done.errors.count("invalid address") >= len(bad) + len(clauses) // 2

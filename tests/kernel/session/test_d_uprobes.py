@@ -234,9 +234,7 @@ def test_absent_pages_that_a_clause_reads_are_made_present(kernel: KernelTarget,
     assert counted(done.lines[TIMES:]) == {"equal": TIMES, "after": TIMES} and not guest.complaints()
 
 
-def test_pages_are_not_made_present_after_a_clause_had_effects(
-    kernel: KernelTarget, guest: Guest, users: Path
-) -> None:
+def test_pages_are_not_made_present_after_a_clause_had_effects(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Nor are pages that the process may not read: each access is a fault, and the rest of the clause is done once."""
     text = """
         pid$target:a.out:shown:entry { @n["before"] = count(); self->text = copyinstr(arg0); @n["read"] = count(); }
@@ -272,9 +270,7 @@ def test_other_processes_of_the_program_are_left_alone(kernel: KernelTarget, gue
 
 
 @pytest.mark.stress
-def test_without_the_filter_other_processes_are_hit(
-    users: Path, exchange: Path, tmp_path: Path
-) -> None:
+def test_without_the_filter_other_processes_are_hit(users: Path, exchange: Path, tmp_path: Path) -> None:
     """Negative control of the test above: without the filter the driver hits all processes."""
     text = """
         pid$target:a.out:inner:entry { @[pid] = count(); } fbt::do_msgsnd:entry { }
@@ -310,9 +306,7 @@ OPENED = """
 HITS = {"entry": TIMES, "return": TIMES, "calls": TIMES, "numbers": sum(range(TIMES))}
 
 
-def test_a_library_opened_later_gets_its_probes(
-    kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
-) -> None:
+def test_a_library_opened_later_gets_its_probes(kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]) -> None:
     """The probes are there from the library's first call on. If the file was not announced, they are refused."""
     command = [str(opening[0]), str(TIMES), str(opening[1])]
     done = ran(kernel, OPENED, command, opened=str(opening[1]))

@@ -78,7 +78,7 @@ def test_loops_and_results_are_refused(text: str, why: str) -> None:
 FILES = {
     "int f(void) { return 1; }": "is neither an #include",
     "#define X(a) kfree(a)": "macro X: kfree",
-    "#include \"own.h\"": "is neither an #include",
+    '#include "own.h"': "is neither an #include",
     "#include <linux/../../../etc/passwd>": "is neither an #include",
     "#define X(gilk_fetch) gilk_fetch->a": "macro X: gilk_fetch is a name of gilk's own",
 }

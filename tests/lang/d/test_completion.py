@@ -168,6 +168,7 @@ def test_completion_works_with_any_characters(text: str, at: int) -> None:
 )  # fmt: skip
 def test_completion_takes_time_linear_in_the_length(text: str) -> None:
     """A text ten times as long must not take a hundred times as long, in processor time."""
+
     def took(part: str) -> float:
         begun = time.process_time()
         opening(part, len(part))

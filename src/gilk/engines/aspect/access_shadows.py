@@ -80,9 +80,7 @@ class AccessShadows:
     of a member, its place in its variable.
     """
 
-    def __init__(
-        self, process: Code, file: CheckedFile, calls: Shadows, parts: dict[str, VariablePart]
-    ) -> None:
+    def __init__(self, process: Code, file: CheckedFile, calls: Shadows, parts: dict[str, VariablePart]) -> None:
         self._process, self._file, self._calls, self._parts = process, file, calls, parts
         self.left_out: list[str] = []  # messages about accesses that are left out, since their aspects are `partial`
 
@@ -253,9 +251,7 @@ def left_out(error: UsageError, aspects: Iterable[NumberedAspect]) -> str:
     return f"{error.message} ({error.slug})"
 
 
-def access_advice(
-    process: Code, one: AccessShadow, made: Callable[[MetAccess], Advice], bounds: int
-) -> AdvisedAccess:
+def access_advice(process: Code, one: AccessShadow, made: Callable[[MetAccess], Advice], bounds: int) -> AdvisedAccess:
     """The advice on an access, in the form that sessions take.
 
     ``made``: returns the advice for what matches. ``bounds``: the address in the process of the bounds of all watched

@@ -47,9 +47,7 @@ class AliasShadows:
     as accesses of variables.
     """
 
-    def __init__(
-        self, process: Code, file: CheckedFile, calls: Shadows, taken: Collection[int]
-    ) -> None:
+    def __init__(self, process: Code, file: CheckedFile, calls: Shadows, taken: Collection[int]) -> None:
         self._process, self._file, self._calls = process, file, calls
         self._taken = frozenset(taken)
         self._mets: dict[tuple[bool, tuple[_Watching, ...]], MetAccess | None] = {}

@@ -33,7 +33,8 @@ ASPECTS, ELEMENTS = 64, 32
 _COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed", "gone", "unwalked", "disagreed")
 _PART = np.dtype(
     [
-        *((name, "<u8") for name in ("high", "open", "serial", "hint", "marked")), ("unused", "<u8", (3,)),
+        *((name, "<u8") for name in ("high", "open", "serial", "hint", "marked")),
+        ("unused", "<u8", (3,)),
         ("matches", "<u8", (ELEMENTS,)),
         *((name, "<u8") for name in _COUNTS),
     ]
@@ -161,7 +162,11 @@ class WovenLayout:
 
 
 def private_part(
-    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock, unwind: int = 0,
+    layout: WovenLayout,
+    aspects: Sequence[NumberedAspect],
+    ranges: CodeRanges,
+    clock: Clock,
+    unwind: int = 0,
     groups: int = 0,
 ) -> bytes:
     """The private part: struct gilk_woven_private, then the sets of ranges; private_size() bytes. ``unwind``: how many
@@ -184,9 +189,7 @@ def private_size(ranges: CodeRanges) -> int:
     return _up(RANGES + ranges.size)
 
 
-def _ended(
-    heads: Array, chosen: Array, tids: Array, has_ended: Callable[[int, int], bool]
-) -> list[int]:
+def _ended(heads: Array, chosen: Array, tids: Array, has_ended: Callable[[int, int], bool]) -> list[int]:
     """The rows among ``chosen`` whose thread has ended; if the thread's number is 0, whose process has ended."""
     rows = np.flatnonzero(chosen).tolist()
     of = {row: (int(heads["pid"][row]), int(tids[row]) & 0xFFFFFFFF) for row in rows}

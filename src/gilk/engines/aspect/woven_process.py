@@ -89,7 +89,9 @@ class WovenProcess:
         made: dict[int, Advice] = {}
         return [
             access_advice(
-                self.process, one, lambda met: made.get(id(met)) or made.setdefault(id(met), self._on_access(met)),
+                self.process,
+                one,
+                lambda met: made.get(id(met)) or made.setdefault(id(met), self._on_access(met)),
                 self._bounds,
             )
             for one in self.accesses

@@ -24,8 +24,12 @@ AT_SPECIFICATION, AT_ORIGIN, AT_LINKAGE_NAME = 0x47, 0x31, 0x6E
 TAG_VARIABLE, TAG_FUNCTION, TAG_PARAMETER, TAG_ENUMERATOR, TAG_SUBRANGE = 0x34, 0x2E, 0x05, 0x28, 0x21
 TAG_MEMBER, TAG_INHERITANCE, TAG_TYPEDEF, TAG_BASE, TAG_ENUM = 0x0D, 0x1C, 0x16, 0x24, 0x04
 KINDS = {0x13: "struct", 0x02: "struct", 0x17: "union"}
-_TAGS = {"struct": frozenset((0x13, 0x02)), "union": frozenset((0x17,)), "enum": frozenset((TAG_ENUM,)),
-         "typedef": frozenset((TAG_TYPEDEF,))}
+_TAGS = {
+    "struct": frozenset((0x13, 0x02)),
+    "union": frozenset((0x17,)),
+    "enum": frozenset((TAG_ENUM,)),
+    "typedef": frozenset((TAG_TYPEDEF,)),
+}
 _NAMED = frozenset((TAG_TYPEDEF, TAG_BASE, 0x13, 0x02, 0x17, TAG_ENUM))
 _FLOAT, _SIGNED = 4, (0x05, 0x06, 0x0D)
 _SIZES = (1, 2, 4, 8)

@@ -29,7 +29,12 @@ class LineRow(NamedTuple):
 
 
 def run(
-    program: bytes, least: int, default_statement: bool, line_base: int, line_range: int, lengths: tuple[int, ...],
+    program: bytes,
+    least: int,
+    default_statement: bool,
+    line_base: int,
+    line_range: int,
+    lengths: tuple[int, ...],
     most: int,
 ) -> list[LineRow]:
     """The rows of a program, sequence after sequence. If the program is cut short, or has more than ``most`` rows, the

@@ -40,7 +40,6 @@ class KernelCode:
         """The number of the clause that contains offset ``where`` of the code; 0 if none does."""
         return next((number for start, number in reversed(self.clauses) if start <= where), 0)
 
-
     def listing(self) -> str:
         """The instructions, a line each: offset, form and operands. A line precedes each group and each clause."""
         heads = {entry: f"group {number}:\n" for number, entry in enumerate(self.entries)}

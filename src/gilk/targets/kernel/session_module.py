@@ -18,8 +18,10 @@ from gilk.targets.kernel.link import Link, RelayLink
 from gilk.toolchain.kernel_instrument import ModuleFile
 
 #: The minder's input ends when gilk's process does. The driver holds the module until all code that leads there is out.
-_MINDER = 'trap "" INT TERM HUP; echo ready; read none; n=0; while [ $n -lt 600 ] && [ -d /sys/module/$0 ]; do ' \
-          'rmmod $0 2>/dev/null || sleep 0.1; n=$((n+1)); done'
+_MINDER = (
+    'trap "" INT TERM HUP; echo ready; read none; n=0; while [ $n -lt 600 ] && [ -d /sys/module/$0 ]; do '
+    "rmmod $0 2>/dev/null || sleep 0.1; n=$((n+1)); done"
+)
 _READY = b"ready"
 _LONGEST = 60.0  # seconds
 

@@ -195,9 +195,9 @@ def _original(met: MetAccess) -> str:
 struct gilk_arguments gilk_seen;
 gilk_same(&gilk_seen, gilk_came);
 gilk_access_load(gilk_call->access, gilk_call->site);
-{_value(met, 'gilk_call->', 'gilk_call->access->bytes', 'gilk_seen.value')}\
+{_value(met, "gilk_call->", "gilk_call->access->bytes", "gilk_seen.value")}\
 gilk_seen.argument_0 = gilk_seen.value;
-{_after(met, '&gilk_seen')}return gilk_seen.value;
+{_after(met, "&gilk_seen")}return gilk_seen.value;
 """
     return f"""\
 static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const struct gilk_arguments *gilk_came)
@@ -283,10 +283,10 @@ def _filled(met: MetAccess) -> str:
     after = _after(met, "&gilk_own->came").replace("gilk_call->on", "gilk_own->on")
     return f"""\
 {offset}if (gilk_site->phase == GILK_ACCESS_BEHIND) {{
-{_value(met, 'gilk_', there, 'gilk_call.came.value')}\
-{_value(met, 'gilk_', 'gilk_access->bytes', 'gilk_call.came.old')}{came}{after}return;
+{_value(met, "gilk_", there, "gilk_call.came.value")}\
+{_value(met, "gilk_", "gilk_access->bytes", "gilk_call.came.old")}{came}{after}return;
 }}
-{bytes_}{_value(met, 'gilk_', there, 'gilk_call.came.old')}{came}"""
+{bytes_}{_value(met, "gilk_", there, "gilk_call.came.old")}{came}"""
 
 
 def _last(met: MetAccess) -> str:
@@ -310,5 +310,5 @@ return;
     return f"""\
 {{
 gilk_value_t gilk_result = {call};
-{_put(met, 'gilk_', '&gilk_result')}}}
+{_put(met, "gilk_", "&gilk_result")}}}
 """

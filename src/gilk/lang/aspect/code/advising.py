@@ -125,14 +125,14 @@ __attribute__((unused)) static gilk_result_t gilk_inner(struct gilk_woven_call *
 	const struct gilk_arguments *gilk_came)
 {{
 struct gilk_matched *gilk_one = gilk_call->list + gilk_at;
-{'' if void else 'gilk_result_t gilk_result;'}
+{"" if void else "gilk_result_t gilk_result;"}
 (void)gilk_one;
 switch (gilk_one->element) {{
 {_cases(wordy, lambda one: f"{_commit(one)} break;")}}}
-{'' if void else 'gilk_result = '}gilk_next(gilk_call, gilk_at + 1, gilk_came);
+{"" if void else "gilk_result = "}gilk_next(gilk_call, gilk_at + 1, gilk_came);
 switch (gilk_one->element) {{
 {_cases(wordy, lambda one: f"{_fetch(one)} break;")}}}
-{'' if void else 'return gilk_result;'}
+{"" if void else "return gilk_result;"}
 }}
 static gilk_result_t gilk_next(struct gilk_woven_call *gilk_call, unsigned gilk_at,
 	const struct gilk_arguments *gilk_came)
@@ -143,7 +143,7 @@ struct gilk_matched *gilk_one = gilk_call->list + gilk_at;
 switch (gilk_one->element) {{
 {_cases(replacing, lambda one: _standing(one, met))}}}
 }}
-{'' if void else 'return '}gilk_original(gilk_call, gilk_came);
+{"" if void else "return "}gilk_original(gilk_call, gilk_came);
 }}
 """
 

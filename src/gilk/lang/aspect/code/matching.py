@@ -118,9 +118,7 @@ def names_of(met: MetElement) -> Symbols:
     return words | {name: f"gilk_bound->{name}" for name in seen_symbols(met.aspect, met.number)}
 
 
-def _step(
-    met: MetElement, one: MetAlternative, step: CheckedStep, names: Symbols, source: Source
-) -> Iterator[str]:
+def _step(met: MetElement, one: MetAlternative, step: CheckedStep, names: Symbols, source: Source) -> Iterator[str]:
     if isinstance(step, CheckedDemand):
         yield line(source, step.condition.span)
         yield f"if (!({renamed(step.condition.text, names)})) break;"

@@ -189,8 +189,7 @@ class MetFunction:
     def observes_entries_only(self) -> bool:
         """Whether no advice waits for the return of the function or stands in its place."""
         return not self.tracked and all(
-            one.moment is Moment.BEFORE and (one.advice is None or one.advice.when == "before")
-            for one in self.elements
+            one.moment is Moment.BEFORE and (one.advice is None or one.advice.when == "before") for one in self.elements
         )
 
     @property
@@ -198,9 +197,13 @@ class MetFunction:
         """Whether anything needs to know when the function returns. If not, a call that nothing replaces goes on as if
         there were no advice, so the function may end in a jump to another.
         """
-        return self.tracked or bool(self.at(Moment.AFTER)) or any(
-            one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
-            for one in self.elements
+        return (
+            self.tracked
+            or bool(self.at(Moment.AFTER))
+            or any(
+                one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
+                for one in self.elements
+            )
         )
 
 

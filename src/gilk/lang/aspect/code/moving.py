@@ -126,9 +126,9 @@ struct gilk_record_{aspect.number} *gilk_record = (void *)gilk_instance_->record
 struct gilk_bound_{one.name} *gilk_bound = &gilk_one->bound.bound_{one.name};
 (void)gilk_record, (void)gilk_bound, (void)gilk_list, (void)gilk_seen;
 {go}gilk_add(&gilk_part->counts.matches[{one.number}], 1);
-{'' if target is not None else ended}\
+{"" if target is not None else ended}\
 gilk_copy(&gilk_one->words, gilk_seen->record, sizeof(struct gilk_words_{aspect.number}));
-gilk_one->instance = {'gilk_instance_' if target is not None else '0'};
+gilk_one->instance = {"gilk_instance_" if target is not None else "0"};
 gilk_one->serial = gilk_seen->serial;
 {_advised(one)}return (int)gilk_count;
 }}
@@ -173,8 +173,10 @@ switch (gilk_stage(gilk_word)) {{
 
 
 def _matches(one: MetElement) -> str:
-    return (f"gilk_match_{one.place}(gilk_came, gilk_result, &gilk_record->kept, &gilk_record->words, "
-            f"&gilk_one->bound.bound_{one.name}, gilk_stage(gilk_word))")
+    return (
+        f"gilk_match_{one.place}(gilk_came, gilk_result, &gilk_record->kept, &gilk_record->words, "
+        f"&gilk_one->bound.bound_{one.name}, gilk_stage(gilk_word))"
+    )
 
 
 def _try(one: MetElement) -> str:
@@ -183,8 +185,10 @@ def _try(one: MetElement) -> str:
 
 
 def _end(one: MetElement) -> str:
-    return (f"if ({_matches(one)}) return gilk_end(gilk_part, gilk_instance_, gilk_word, &gilk_part->counts.until)"
-            " ? (int)gilk_count : -1;\n")
+    return (
+        f"if ({_matches(one)}) return gilk_end(gilk_part, gilk_instance_, gilk_word, &gilk_part->counts.until)"
+        " ? (int)gilk_count : -1;\n"
+    )
 
 
 def _stages(aspect: NumberedAspect, numbers: Collection[int]) -> int:
@@ -282,7 +286,7 @@ struct gilk_words_{n} gilk_first;
 struct gilk_record_{n} *gilk_record;
 gilk_u64 gilk_word, gilk_serial;
 if (!gilk_match_{one.place}(gilk_came, gilk_result, 0, 0, gilk_bound, 0)) return gilk_count;
-{_first_words(aspect, one, 'gilk_first')}{replace}gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
+{_first_words(aspect, one, "gilk_first")}{replace}gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
 if (!gilk_instance_) {{
 gilk_make_room_{n}_{one.moment}(gilk_part);
 gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
@@ -290,7 +294,7 @@ gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
 if (!gilk_instance_) {{ gilk_add(&gilk_part->counts.lost, 1); return gilk_count; }}
 gilk_record = (void *)gilk_instance_->record;
 gilk_copy(&gilk_record->words, &gilk_first, sizeof gilk_first);
-{_keep(one, 'gilk_record')}{note(aspect, 0)}gilk_serial = gilk_instance_->serial;
+{_keep(one, "gilk_record")}{note(aspect, 0)}gilk_serial = gilk_instance_->serial;
 gilk_put(gilk_instance_, gilk_word, 1);
 __atomic_thread_fence(__ATOMIC_SEQ_CST);
 {elect}gilk_add(&gilk_part->counts.matches[0], 1);

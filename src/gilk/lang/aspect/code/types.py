@@ -120,9 +120,11 @@ def structs(aspect: NumberedAspect, kernel: bool | None = None) -> Iterator[str]
     yield _struct(f"gilk_words_{aspect.number}", {name: kept[name] for name in words})
     has = "gilk_u64 gilk_has; " if uncertain(aspect) else ""
     yield _struct(f"gilk_kept_{aspect.number}", {name: of for name, of in kept.items() if name not in words}, has)
-    yield f"struct gilk_record_{aspect.number} {{ struct gilk_words_{aspect.number} words;" \
-          f" struct gilk_kept_{aspect.number} kept; }};"
-    yield f"_Static_assert(sizeof(struct gilk_record_{aspect.number}) <= GILK_RECORD, \"an instance keeps too much\");"
+    yield (
+        f"struct gilk_record_{aspect.number} {{ struct gilk_words_{aspect.number} words;"
+        f" struct gilk_kept_{aspect.number} kept; }};"
+    )
+    yield f'_Static_assert(sizeof(struct gilk_record_{aspect.number}) <= GILK_RECORD, "an instance keeps too much");'
     yield from layout_checks(aspect)
     for number, element in enumerate(aspect.elements):
         if is_own(element, kernel):

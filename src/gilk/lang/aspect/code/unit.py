@@ -263,7 +263,7 @@ gilk_own->frame = &gilk_call->frame;
 struct gilk_matched gilk_list[GILK_MATCHED + 1];
 gilk_keep_errno;
 gilk_u64 gilk_on = gilk_call->on & ({_on(met)});
-unsigned gilk_n = gilk_at_after(gilk_on, gilk_came, {'0' if void else '&gilk_result'}, gilk_list, 0);
+unsigned gilk_n = gilk_at_after(gilk_on, gilk_came, {"0" if void else "&gilk_result"}, gilk_list, 0);
 while (gilk_n-- > 0) gilk_observe(gilk_list + gilk_n);
 gilk_restore_errno;
 }}
@@ -271,8 +271,8 @@ gilk_restore_errno;
     return f"""\
 static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const struct gilk_arguments *gilk_came)
 {{
-{'' if void else 'gilk_result_t gilk_result;'}
+{"" if void else "gilk_result_t gilk_result;"}
 (void)gilk_call, (void)gilk_came;
-{call}{after if met.at(Moment.AFTER) else ''}{'' if void else 'return gilk_result;'}
+{call}{after if met.at(Moment.AFTER) else ""}{"" if void else "return gilk_result;"}
 }}
 """

@@ -110,8 +110,7 @@ class _Confining:
         _check_names(aspect)
         foreign = self._foreign(aspect)
         elements, until = (
-            tuple(self._element(aspect, one, foreign) for one in several)
-            for several in (aspect.elements, aspect.until)
+            tuple(self._element(aspect, one, foreign) for one in several) for several in (aspect.elements, aspect.until)
         )
         first = aspect.elements[0]
         words = aspect.words

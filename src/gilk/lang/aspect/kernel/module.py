@@ -178,7 +178,7 @@ def _at_return(unit: KernelUnit) -> str:
 	hit = (struct gilk_hit *)here->area;
 	on = gilk_deactivate(regs->rsp, number, &hit->came, sizeof hit->came) & ({on(met.elements)});
 	if (on) {{
-		{result}count = gilk_at_after(on, &hit->came, {'0' if met.is_void else '&gilk_result'}, hit->list, 0);
+		{result}count = gilk_at_after(on, &hit->came, {"0" if met.is_void else "&gilk_result"}, hit->list, 0);
 		while (count-- > 0)
 			gilk_observe(hit->list + count);
 	}}
@@ -242,5 +242,7 @@ def kbuild_of(name: str, files: Sequence[str]) -> str:
     """The Kbuild file of a module ``name`` of C files, without calls of ftrace."""
     objects = " ".join(f"{one}.o" for one in files)
     removed = "".join(f"CFLAGS_REMOVE_{one}.o := $(CC_FLAGS_FTRACE)\n" for one in files)
-    return f"obj-m := {name}.o\n{name}-y := {objects}\n{removed}ccflags-y := -I $(src)/include -I $(src)/include/.. " \
-           "-Wno-strict-prototypes -Wno-declaration-after-statement -Wno-frame-larger-than -Wno-unused-variable\n"
+    return (
+        f"obj-m := {name}.o\n{name}-y := {objects}\n{removed}ccflags-y := -I $(src)/include -I $(src)/include/.. "
+        "-Wno-strict-prototypes -Wno-declaration-after-statement -Wno-frame-larger-than -Wno-unused-variable\n"
+    )

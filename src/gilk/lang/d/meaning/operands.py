@@ -114,8 +114,7 @@ def is_assignable(to: Type, from_: Type) -> bool:
 
 
 def is_mixed(to: Type, value: ir.Expression) -> bool:
-    """Whether one operand is a pointer, and the other a number other than the constant 0, which takes a cast in DTrace.
-    """
+    """Whether one operand is a pointer and the other a number, not the constant 0: that takes a cast in DTrace."""
     given = decayed(value)
     if not is_scalar(to) or not is_scalar(given.type) or is_null(given):
         return False
