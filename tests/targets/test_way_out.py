@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.targets.batch import pack
 from gilk.targets.frames import ContextRegisters
 from gilk.targets.places import Places
@@ -106,3 +107,41 @@ def test_real_code_goes_on_without_its_patch_wherever_it_is_interrupted(path: st
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_much_real_code_goes_on_without_its_patch(path: str, seed: int) -> None:
     assert check(path, seed, count=1000) > 1000
+
+
+#: A patch with a call of a function, and what the function does last.
+PATCH, FUNCTION, CODE, STACK = 0x900000, 0x910000, 0x1000, 0x7000_0000
+
+
+def out_of(function: bytes, rip: int = FUNCTION) -> ContextRegisters | None:
+    """The way out of a function that a patch has called: behind the call, the patch steps back over 8 bytes of the
+    stack, and goes on at CODE."""
+    call = b"\xe8" + (FUNCTION - PATCH - 5).to_bytes(4, "little")
+    patch = call + b"\x48\x8d\x64\x24\x08" + b"\xe9" + bytes(4)
+    splice = Splice("jump", PATCH, Site(CODE, b"\x90" * 5, b"\xe9\0\0\0\0"), (CODE,))
+    plan = FunctionPlan("f", (splice,), (Patch(PATCH, patch),), (Equivalence(PATCH + 10, CODE, True),))
+    returns = {STACK + at: byte for at, byte in enumerate((PATCH + 5).to_bytes(8, "little"))}
+    registers = ContextRegisters((0, 0, 0, 0, STACK, *range(11)), 0x202, rip)
+    ours = lambda address: PATCH <= address < FUNCTION + 0x1000  # noqa: E731
+    return way_out(registers, Places([pack((plan,))]), _Content({PATCH: patch, FUNCTION: function}, returns), ours)
+
+
+def test_a_context_in_a_function_goes_on_behind_the_patch() -> None:
+    found = out_of(b"\x0f\x1f\x00\xc3")  # nop; ret
+    assert found is not None and (found.rip, found.general[4]) == (CODE, STACK + 16)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "480fae2c24c3",  # xrstor64 [rsp]; ret
+        "0f1000c3",  # movups xmm0, [rax]; ret
+        "4889c4c3",  # mov rsp, rax; ret: to nowhere
+        "65488b2425c0000000c3",  # mov rsp, gs:0xc0; ret
+        "0f0b",  # ud2
+        "f4",  # hlt
+        "ebfe",  # an endless loop
+    ],
+)
+def test_a_context_stays_where_more_than_registers_is_restored(code: str) -> None:
+    assert out_of(bytes.fromhex(code)) is None

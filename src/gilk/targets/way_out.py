@@ -11,11 +11,11 @@ The context's stack is only read. It may be in use by others, if the context wil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from iced_x86 import Code, Instruction, Mnemonic, OpKind, Register
+from iced_x86 import Code, Instruction, Mnemonic, OpKind, Register, RegisterExt
 
 from gilk.arch import asm, decode
 from gilk.arch.effects import number_of, writes
@@ -49,6 +49,8 @@ _STACK_POINTER: Final[int] = Register.RSP
 _AL: Final[int] = Register.AL
 _GS: Final[int] = Register.GS
 _OTHER_BASES: Final = frozenset((Register.FS, _GS))  # segments that do not begin at 0
+#: What restores vector registers from memory.
+_RESTORING: Final = frozenset((Mnemonic.XRSTOR, Mnemonic.XRSTOR64, Mnemonic.FXRSTOR, Mnemonic.FXRSTOR64))
 _COMPARING: Final = frozenset((Mnemonic.CMP, Mnemonic.TEST, Mnemonic.BT))
 
 
@@ -328,11 +330,20 @@ def _is_harmless(instruction: Instruction) -> bool:
 
 
 def _is_of_function(instruction: Instruction) -> bool:
-    """Whether an instruction of a function can be left out: it does not change the stack pointer, and does not go
-    elsewhere for good."""
+    """Whether an instruction of a function can be left out: it does not change the stack pointer, does not go elsewhere
+    for good, and restores no vector registers, which are not followed."""
+    if instruction.mnemonic in _RESTORING or any(map(RegisterExt.is_vector_register, _registers_of(instruction))):
+        return False
     if instruction.flow_control in (decode.CALL, decode.CALL_INDIRECT):
         return True
     return instruction.flow_control == decode.NEXT and not writes(instruction) & _STACK
+
+
+def _registers_of(instruction: Instruction) -> Iterator[Register]:
+    """The registers that are operands of the instruction."""
+    for operand in range(instruction.op_count):
+        if instruction.op_kind(operand) == OpKind.REGISTER:
+            yield instruction.op_register(operand)
 
 
 _FOLLOWED: Final[dict[int, Callable[[_Rest, Instruction], bool]]] = {
