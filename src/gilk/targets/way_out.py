@@ -11,7 +11,7 @@ The context's stack is only read. It may be in use by others, if the context wil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -332,18 +332,20 @@ def _is_harmless(instruction: Instruction) -> bool:
 def _is_of_function(instruction: Instruction) -> bool:
     """Whether an instruction of a function can be left out: it does not change the stack pointer, does not go elsewhere
     for good, and restores no vector registers, which are not followed."""
-    if instruction.mnemonic in _RESTORING or any(map(RegisterExt.is_vector_register, _registers_of(instruction))):
+    if instruction.mnemonic in _RESTORING or _has_vectors(instruction):
         return False
     if instruction.flow_control in (decode.CALL, decode.CALL_INDIRECT):
         return True
     return instruction.flow_control == decode.NEXT and not writes(instruction) & _STACK
 
 
-def _registers_of(instruction: Instruction) -> Iterator[Register]:
-    """The registers that are operands of the instruction."""
-    for operand in range(instruction.op_count):
-        if instruction.op_kind(operand) == OpKind.REGISTER:
-            yield instruction.op_register(operand)
+def _has_vectors(instruction: Instruction) -> bool:
+    """Whether vector registers are operands of the instruction."""
+    return any(
+        RegisterExt.is_vector_register(instruction.op_register(operand))
+        for operand in range(instruction.op_count)
+        if instruction.op_kind(operand) == OpKind.REGISTER
+    )
 
 
 _FOLLOWED: Final[dict[int, Callable[[_Rest, Instruction], bool]]] = {
