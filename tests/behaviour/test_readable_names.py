@@ -173,12 +173,12 @@ def test_inlined_functions_are_reported_by_readable_names(gilk_on_path: Environm
         return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
 
     for name in ("ns::Box::gone", "Box::gone", "gone", "ns::Box::gone(int)"):
-        gone = run(f"{name}:entry=args")
+        gone = run(f"{name}:return=stamp")
         assert gone.returncode == 2 and "it is inlined in 3 places (" in gone.stderr, gone.stderr
         assert "ns::one(ns::Box&):+0x" in gone.stderr and "ns::two(ns::Box&):+0x" in gone.stderr
         counted = run(f"{name}:entry=count").stderr
         assert counted.count(f"boxes:{name}:entry (inlined at ns::two(ns::Box&):+0x") == 2, counted
-    also = run("ns::often:entry=args")
+    also = run("ns::often:return=stamp")
     assert also.returncode == 0
     assert "ns::often of boxes is also inlined in 1 place (ns::one(ns::Box&):+0x" in also.stderr
     both = run("ns::often:entry=count").stderr
