@@ -203,15 +203,11 @@ def test_a_fault_is_reported_and_ends_only_its_clause(kernel: KernelTarget, call
     assert done.errors.count("invalid address") == 2 and done.errors.count("divide-by-zero") == 1
 
 
-@pytest.mark.parametrize(
-    ("action", "what"),
-    [("cleared[1] = 0", "a store to a part of a variable"), ("trace(fdflags(1))", "fdflags()")],
-)
-def test_actions_that_a_kernel_lacks_are_refused_by_name(kernel: KernelTarget, action: str, what: str) -> None:
+def test_actions_that_a_kernel_lacks_are_refused_by_name(kernel: KernelTarget) -> None:
     with pytest.raises(UsageError) as caught:
-        ran(kernel, f"int cleared[2]; BEGIN {{ }} fbt::vfs_read:entry {{ {action}; }}")
+        ran(kernel, "BEGIN { } fbt::vfs_read:entry { trace(fdflags(1)); }")
     assert caught.value.slug == "not-in-kernel"
-    assert caught.value.message == f"clause 2 cannot run in a kernel: {what}"
+    assert caught.value.message == "clause 2 cannot run in a kernel: fdflags()"
 
 
 def test_an_unknown_provider_is_refused(kernel: KernelTarget) -> None:
