@@ -20,6 +20,7 @@ from gilk.image.model import FunctionSpan
 from gilk.splice import points
 from gilk.splice.points import Point
 from gilk.targets.base import Code, Loaded
+from gilk.targets.ended import unless_ended
 from gilk.trace.clock import Clock
 from gilk.trace.gates import Gates
 
@@ -110,9 +111,11 @@ class Libraries:
         return True
 
     def look_last(self) -> None:
-        """At the end, look once more for new libraries if there is no gate."""
-        if not self.watched:
-            self.arrivals.look(at_last=True)
+        """At the end, look once more for new libraries if there is no gate; a process that has ended shows no more of
+        them. Raises TargetError."""
+        with unless_ended():
+            if not self.watched:
+                self.arrivals.look(at_last=True)
 
     def _catch_up(self) -> None:
         """Note what was mapped and unmapped, and prepare new libraries.

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from gilk.engines.follow.after import After
 from gilk.engines.follow.base import BaseFollower
-from gilk.engines.follow.ended import unless_ended
 from gilk.engines.follow.ready import START, STOP, ReadyTrace
 from gilk.engines.follow.refused import ENTRIES, stripped
 from gilk.engines.follow.watch import Watch
@@ -27,6 +26,7 @@ from gilk.runs.progress import Progress
 from gilk.session.broker.opened import remarks_unseen
 from gilk.session.libraries import Libraries
 from gilk.spec.event import Elapsed, Exit, Reach
+from gilk.targets.ended import unless_ended
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
 from gilk.trace.flow import KERNEL, Flow

@@ -12,11 +12,11 @@ from dataclasses import field
 import pyarrow as pa
 
 from gilk.engines.dtrace.symbols import SymbolNames
-from gilk.engines.follow.ended import unless_ended
 from gilk.engines.follow.tracing import Tracing
 from gilk.errors import TargetError
 from gilk.runs.kept import Recorder
 from gilk.runs.outcome import Result
+from gilk.targets.ended import unless_ended
 from gilk.targets.running import PC
 from gilk.targets.threads import OwnThreads
 from gilk.trace.folding import Figures, Folding, NamedPlace, Thread, TopPeriod

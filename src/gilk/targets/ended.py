@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Changes of a process that may end at any moment."""
+"""Deeds to a process that may end at any moment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gilk.errors import TargetError
 
 @contextlib.contextmanager
 def unless_ended() -> Iterator[None]:
-    """A context that ignores the error of a process that has just ended: its code needs no change, and its end is
-    noticed elsewhere."""
+    """A context that ignores the error of a process that has just ended (TargetError `no-such-process`): its code needs
+    no change, nothing more of it is to be seen, and its end is noticed elsewhere."""
     try:
         yield
     except TargetError as error:
