@@ -42,7 +42,7 @@ def test_many_rounds_of_random_commands_hold(part: int) -> None:
 
 
 def test_a_seed_determines_the_commands() -> None:
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         chances = random.Random(seed), random.Random(seed)
         subjects = [launched(chance) for chance in chances]
         assert subjects[0] == subjects[1]
