@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -16,6 +17,9 @@ import gilk
 from gilk.errors import TargetError
 from gilk.targets import changing, ptrace, spawning
 from gilk.targets.maps import read_maps
+from gilk.targets.movement import Busy, Movement
+from gilk.targets.places import Places
+from gilk.targets.thread import Thread
 from tests.behaviour.harness import Loop, cpu, differences, ended, leftovers, wait_for
 from tests.programs.build import build, compile_text
 from tests.targets.test_restore import CLIENT, session_in
@@ -341,3 +345,28 @@ def test_restore_refuses_new_sessions_while_a_handler_waits_in_an_old_patch() ->
             session.insert("parked:work:blocks-post", "count")
         assert session.restored is True
         goes_on(program)
+
+
+@pytest.mark.parametrize("kind", ["count", "stamp", "args", "deep"])
+def test_memory_goes_when_threads_leave_an_instrument_late(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may be on its way to a thread at each look at it, on a machine that is busy enough: then its patch is
+    taken out all the same. The threads check their work all the time."""
+
+    def stays(self: Movement, thread: Thread, old: Places) -> NoReturn:
+        raise Busy
+
+    source = tmp_path / "deep.c"
+    source.write_text(DEEP)
+    monkeypatch.setattr(changing, "_PATIENCE", 0.2)
+    monkeypatch.setattr(Movement, "_settle", stays)
+    spawning.begin()  # a keeper, which has that patience
+    with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target:
+        for _ in range(6):
+            with target.session() as session:
+                session.insert("hot8:*:blocks", f"{source}:deep" if kind == "deep" else kind)
+                wait_for(lambda session=session: session.poll() is not None)
+            assert session.restored is True
+            assert not session.notes
+            assert differences(loop.pid) == [] and leftovers(loop.pid) == []

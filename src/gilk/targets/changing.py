@@ -136,16 +136,17 @@ class Changer:
             self._process.pause(_LOOK)
 
     def wait_until_out(self) -> None:
-        """If contexts were left in patches, lead them out; wait for those for which that cannot be done until they have
-        gone on. Contexts that stay although the program runs may be remains of handlers that have ended; so the wait
-        ends at the latest by _LEAVING, _USED or _IDLE."""
+        """If contexts were left in patches, lead them out; wait until threads that were left there, and contexts for
+        which that cannot be done, have gone on. Contexts that stay although the program runs may be remains of handlers
+        that have ended; so the wait ends at the latest by _LEAVING, _USED or _IDLE."""
         now = self._process.now
         until, idle = now() + _LEAVING, now() + _IDLE
         began = used = self._process.cpu_time()
-        while self._movement.left_behind and used - began < _USED and now() < min(until, idle):
+        while self.stuck and used - began < _USED and now() < min(until, idle):
             with self._threads.stopped() as threads:
                 self._movement.lead_out(threads)
-                self._movement.left_behind = not self._movement.are_out(threads)
+                self._movement.left_behind &= not self._movement.are_out(threads)
+                self._movement.stays_inside &= not self._movement.are_back(threads)
             self._process.pause(_LOOK)
             before, used = used, self._process.cpu_time()
             if used > before:

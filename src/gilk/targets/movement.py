@@ -11,10 +11,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from gilk.arch import asm
 from gilk.targets import advised, gates
 from gilk.targets.bounds import Bounds
 from gilk.targets.frames import (
     NOTE_MAGIC,
+    ContextRegisters,
     SignalFrame,
     find_restorers,
     is_original,
@@ -234,6 +236,13 @@ class Movement:
                 if old.original(found.address) is not None:
                     yield Write(found.slot, self._through(found.address, old, new), found.address, True)
 
+    def are_back(self, threads: dict[int, Thread]) -> bool:
+        """Whether no thread is in an instrument, also not by way of a function of the program that it has called."""
+        held = self._held()
+        bases = {thread.registers.gs_base for thread in threads.values()}
+        advised_calls = any(True for base in bases for _ in advised.resumptions(held, self._memory, base))
+        return not advised_calls and not any(map(self._calling_out, threads.values())) and self.are_out(threads)
+
     def are_out(self, threads: dict[int, Thread]) -> bool:
         """Whether no thread is in gilk's memory, nor waits in a handler to go on there."""
         found, held = self._frames(threads, {}), self._held()
@@ -244,19 +253,24 @@ class Movement:
         """Have the contexts that wait amid patches go on in the original code, if the rest of their patch only restores
         registers. All patches must have been taken out. Whether a context will ever go on is not known: so nothing is
         written but its frame."""
-        held = self._held()
         found, places = self._frames(threads, {}), self._batches.ever()
         for frame in itertools.islice((*found.values(), *self._parked(found)), _MOST_LED_OUT):
             context = self._as_noted(frame)
-            if frame.is_below and (held.in_arena(context.place) or held.in_page(context.place)):
+            if frame.is_below and self._is_ours(context.place):
                 self._lead_out(context, places)
 
+    def _is_ours(self, address: int) -> bool:
+        held = self._held()
+        return held.in_arena(address) or held.in_page(address)
+
+    def _way_out(self, registers: ContextRegisters, places: Places) -> ContextRegisters | None:
+        if advised.is_on_stack(self._held(), registers.general[asm.RSP]):
+            return None
+        return way_out(registers, places, self._memory, self._is_ours)
+
     def _lead_out(self, frame: SignalFrame, places: Places) -> None:
-        held, registers = self._held(), registers_of(frame, self._memory)
-        if advised.is_on_stack(held, frame.rsp):
-            return
-        ours = lambda address: held.in_arena(address) or held.in_page(address)  # noqa: E731
-        out = None if registers is None else way_out(registers, places, self._memory, ours)
+        registers = registers_of(frame, self._memory)
+        out = None if registers is None else self._way_out(registers, places)
         if out is not None and write_registers(frame, out, self._memory) and frame.note is not None:
             self._memory.write(frame.note.at, bytes(8))
 
