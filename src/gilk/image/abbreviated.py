@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-_OPERATOR = re.compile(r"operator(?:<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|\(\)|\[\]|<|>)")
+OPERATOR = re.compile(r"operator(?:<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|\(\)|\[\]|<|>)")
 _SPACE = re.compile(r"(?<![\w$])\s+|\s+(?![\w$])")
 
 _DEEPEST = 64  # lists of arguments in each other, in any name of a real program
@@ -44,7 +44,7 @@ class _Parser:
 
     def __init__(self, name: str) -> None:
         self._text = _SPACE.sub("", name)
-        self._operators = {found.start(): found.end() for found in _OPERATOR.finditer(self._text)}
+        self._operators = {found.start(): found.end() for found in OPERATOR.finditer(self._text)}
         self._at = self._depth = 0
 
     def name(self, end: str = "") -> _Name:

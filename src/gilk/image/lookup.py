@@ -15,14 +15,13 @@ from collections.abc import Iterable, Iterator
 
 from gilk.errors import UsageError
 from gilk.image import demangle
-from gilk.image.abbreviated import abbreviates
+from gilk.image.abbreviated import OPERATOR, abbreviates
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.stripped import remark
 from gilk.values import dataclass
 
 _WILD = frozenset("*?[")
 _OPENING, _CLOSING = "<({[", ">)}]"
-_OPERATOR = re.compile(r"operator(?:<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|\(\)|\[\]|<|>)")
 _CLONE = re.compile(r" \[clone (\.[^\]]+)\]")
 _SPECIAL = re.compile(r"[a-zA-Z -]+ (?:to|for) ")  # virtual thunk to, guard variable for
 _NEAR = 3
@@ -146,7 +145,7 @@ def _depths(name: str, opening: str) -> Iterator[tuple[str, int]]:
     do not count.
     """
     closing = "".join(_CLOSING[_OPENING.index(each)] for each in opening)
-    operators = {at for found in _OPERATOR.finditer(name) for at in range(*found.span())}
+    operators = {at for found in OPERATOR.finditer(name) for at in range(*found.span())}
     depth = 0
     for at, letter in enumerate(name):
         if at in operators:
