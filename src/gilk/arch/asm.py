@@ -28,6 +28,10 @@ INT3 = b"\xcc"
 JMP32 = b"\xe9"
 JMP_NEXT = b"\x3e\xff\x25\0\0\0\0"  # notrack jmp to the address that follows it
 CALL32 = b"\xe8"
+#: A call of what follows it, past a byte that is never executed: it only pushes an address.
+CALL_NEXT = CALL32 + b"\x01\0\0\0" + INT3
+LEA_R11_RIP = b"\x4c\x8d\x1d"  # lea r11, [rip + rel32]
+LEA_R11_SIZE = 7
 JMP8 = b"\xeb"
 #: Sizes of whole instructions in bytes: with a displacement of 32 bits, and of 8.
 JUMP_SIZE = CALL_SIZE = 5

@@ -34,7 +34,6 @@ _FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
 _ADDRESS, _R11, _FLAGS, _KEPT, _KEPT_FLAGS, _SIZE = 64, 72, 80, 88, 96, 104  # in struct gilk_access
 _WHOLE, _AHEAD, _BEHIND, _TRIED, _DECIDED = range(5)  # enum gilk_access_phase
 _SITE: Final = struct.Struct("<4I")
-_LEA_R11: Final = b"\x4c\x8d\x1d"  # lea r11, [rip + rel32]
 _POP_FLAGS: Final = b"\x8f\x44\x24" + bytes((_FLAGS,))  # pop qword ptr [rsp + 80]
 _PUSH_FLAGS: Final = b"\xff\x74\x24" + bytes((_FLAGS,))
 _POP_KEPT: Final = b"\x8f\x44\x24" + bytes((_KEPT,))
@@ -169,7 +168,7 @@ class _Emission:
             self._load_string()
             return
         if instruction.is_ip_rel_memory_operand:
-            self._builder.external(_LEA_R11, int(instruction.ip_rel_memory_address) + self._of.bias)
+            self._builder.external(asm.LEA_R11_RIP, int(instruction.ip_rel_memory_address) + self._of.bias)
             return
         memory = MemoryOperand(
             instruction.memory_base, instruction.memory_index, instruction.memory_index_scale,
@@ -304,7 +303,7 @@ class _Emission:
         """
         builder, site = self._builder, self._builder.label()
         builder.emit(asm.PUSHF + _POP_FLAGS + asm.CLD if self._turned else b"")
-        builder.local(_LEA_R11, site)
+        builder.local(asm.LEA_R11_RIP, site)
         builder.external(asm.CALL32, self._accessed.thunk)
         builder.emit(_PUSH_FLAGS + asm.POPF if self._turned else b"")
         out = builder.label() if self._turned else failed

@@ -24,7 +24,6 @@ from gilk.values import dataclass
 _EVERYTHING = FLAGS | (1 << 16) - 1
 _SHOWN = 200  # struct gilk_block: advising.shown
 _BELOW = 128  # bytes that native/host/advice.S expects below the stack pointer
-_LEA_R11 = b"\x4c\x8d\x1d"  # lea r11, [rip + rel32]
 _JAE32 = b"\x0f\x83"
 
 
@@ -33,7 +32,7 @@ def _leave(builder: CodeBuilder, end: int, again: int, thunk: int, tell: Callabl
     flags unchanged, or at the jump to ``again`` just before it. ``tell`` appends the code that loads r11 for the thunk.
     """
     builder.emit(asm.lea_stack(asm.RSP, -_BELOW) + asm.push(asm.R11))
-    builder.local(_LEA_R11, end)
+    builder.local(asm.LEA_R11_RIP, end)
     builder.emit(asm.push(asm.R11))
     tell()
     builder.external(asm.JMP32, thunk)
@@ -73,7 +72,7 @@ class Advised(ABC):
             builder.emit(bytes(4))
 
         builder.cold(lay)
-        return lambda: builder.local(_LEA_R11, label)
+        return lambda: builder.local(asm.LEA_R11_RIP, label)
 
     def _compare(self, builder: CodeBuilder, host: Host, context: Context, thunk: int) -> None:
         """Append one comparison of the stack pointer; the thread goes to the thunk if a call at this stack pointer may
@@ -113,7 +112,7 @@ class AdvisedEntry(Advised):
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         end, over, out = (builder.label() for _ in range(3))
-        _leave(builder, end, over, self.thunk, lambda: builder.external(_LEA_R11, self.advice))
+        _leave(builder, end, over, self.thunk, lambda: builder.external(asm.LEA_R11_RIP, self.advice))
         tell = self._list(builder)
 
         def look() -> None:

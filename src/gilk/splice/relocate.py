@@ -17,7 +17,7 @@ import struct
 from iced_x86 import Code as Opcode
 from iced_x86 import Decoder, Encoder, FlowControl, Instruction, OpKind, Register
 
-from gilk.arch.asm import CALL32, INT3, JMP32
+from gilk.arch.asm import CALL_NEXT, JMP32
 from gilk.splice.code import CodeBuilder
 
 _NEXT = FlowControl.NEXT
@@ -125,7 +125,7 @@ def _condition(raw: bytes) -> int:
 
 def _call(builder: CodeBuilder, instruction: Instruction, raw: bytes, bias: int) -> None:
     returns_to = instruction.next_ip + bias
-    builder.emit(CALL32 + b"\x01\0\0\0" + INT3)
+    builder.emit(CALL_NEXT)
     if returns_to >= _TOP:
         builder.emit(b"\x48\xc7\x04\x24" + struct.pack("<I", returns_to & 0xFFFFFFFF))
     else:
