@@ -145,8 +145,9 @@ class Changer:
         while self.stuck and used - began < _USED and now() < min(until, idle):
             with self._threads.stopped() as threads:
                 self._movement.lead_out(threads)
-                self._movement.left_behind &= not self._movement.are_out(threads)
-                self._movement.stays_inside &= not self._movement.are_back(threads)
+                if self._movement.are_out(threads):
+                    self._movement.left_behind = False
+                    self._movement.stays_inside &= self._movement.are_called(threads)
             self._process.pause(_LOOK)
             before, used = used, self._process.cpu_time()
             if used > before:

@@ -7,7 +7,6 @@ Such a thread, or a handler that waits to return, is called a context.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -205,8 +204,8 @@ class Movement:
     def _check_ways_back(self, frames: list[SignalFrame], old: Places, new: Places) -> None:
         """Raises Busy if a context stays in a patch that has been removed, and would return into the middle of the code
         that one of the patches ``new`` displaces."""
-        held, places = self._held(), {self._as_noted(frame).place for frame in frames} if new else set()
-        ours = [place for place in places if held.in_arena(place) or held.in_page(place)]
+        places = {self._as_noted(frame).place for frame in frames} if new else set()
+        ours = [place for place in places if self._is_ours(place)]
         inside = [place for place in ours if old.original(place) is None]
         ever = self._batches.ever() if inside else old
         if any(ever.comes_back_amid(place, new, self._memory) for place in inside):
@@ -236,28 +235,30 @@ class Movement:
                 if old.original(found.address) is not None:
                     yield Write(found.slot, self._through(found.address, old, new), found.address, True)
 
-    def are_back(self, threads: dict[int, Thread]) -> bool:
-        """Whether no thread is in an instrument, also not by way of a function of the program that it has called."""
+    def are_called(self, threads: dict[int, Thread]) -> bool:
+        """Whether a thread is in a function of the program that an instrument has called, or that has advice: it will
+        come back to gilk's memory."""
         held = self._held()
         bases = {thread.registers.gs_base for thread in threads.values()}
         advised_calls = any(True for base in bases for _ in advised.resumptions(held, self._memory, base))
-        return not advised_calls and not any(map(self._calling_out, threads.values())) and self.are_out(threads)
+        return advised_calls or any(map(self._calling_out, threads.values()))
 
     def are_out(self, threads: dict[int, Thread]) -> bool:
         """Whether no thread is in gilk's memory, nor waits in a handler to go on there."""
-        found, held = self._frames(threads, {}), self._held()
+        found = self._frames(threads, {})
         places = self._standing_or_waiting(threads, [*found.values(), *self._parked(found)])
-        return not any(held.in_arena(place) or held.in_page(place) for place in places)
+        return not any(map(self._is_ours, places))
 
     def lead_out(self, threads: dict[int, Thread]) -> None:
         """Have the contexts that wait amid patches go on in the original code, if the rest of their patch only restores
         registers. All patches must have been taken out. Whether a context will ever go on is not known: so nothing is
         written but its frame."""
-        found, places = self._frames(threads, {}), self._batches.ever()
-        for frame in itertools.islice((*found.values(), *self._parked(found)), _MOST_LED_OUT):
-            context = self._as_noted(frame)
-            if frame.is_below and self._is_ours(context.place):
-                self._lead_out(context, places)
+        found = self._frames(threads, {})
+        contexts = map(self._as_noted, (*found.values(), *self._parked(found)))
+        ours = [context for context in contexts if context.is_below and self._is_ours(context.place)]
+        places = self._batches.ever() if ours else Places([])
+        for context in ours[:_MOST_LED_OUT]:
+            self._lead_out(context, places)
 
     def _is_ours(self, address: int) -> bool:
         held = self._held()

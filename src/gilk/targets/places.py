@@ -51,21 +51,22 @@ class Places:
     def stands_for(self, address: int) -> int | None:
         """The original address of the instruction that is executed at ``address`` in a patch, or that comes next there;
         None outside patches."""
-        for b, low, high in zip(self._batches, self._low, self._high, strict=True):
-            i = int(np.searchsorted(low, address, side="right")) - 1
-            if i >= 0 and address < high[i]:
-                rows = np.flatnonzero((b.patch >= low[i]) & (b.patch <= address))
-                return int(b.original[rows[np.argmax(b.patch[rows])]]) if len(rows) else None
-        return None
+        found = self._last_row(address)
+        return None if found is None else int(found[0].original[found[1]])
 
     def begun(self, address: int) -> int | None:
         """The last place with an equal that is not behind ``address``, in the patch that holds it; None outside
         patches."""
+        found = self._last_row(address)
+        return None if found is None else int(found[0].patch[found[1]])
+
+    def _last_row(self, address: int) -> tuple[Batch, int] | None:
+        """The equivalence, as a batch and its row, of the last place in a patch that is not behind ``address``."""
         for b, low, high in zip(self._batches, self._low, self._high, strict=True):
             i = int(np.searchsorted(low, address, side="right")) - 1
             if i >= 0 and address < high[i]:
-                patches = b.patch[(b.patch >= low[i]) & (b.patch <= address)]
-                return int(patches.max()) if len(patches) else None
+                rows = np.flatnonzero((b.patch >= low[i]) & (b.patch <= address))
+                return (b, int(rows[np.argmax(b.patch[rows])])) if len(rows) else None
         return None
 
     def comes_back_amid(self, address: int, new: Places, memory: Memory) -> bool:
