@@ -106,7 +106,7 @@ def test_calls_longer_than_a_limit_are_those_that_sleep(program: Path, tmp_path:
 
 
 def test_calls_are_timed_under_a_condition(program: Path) -> None:
-    """Of the calls with 10 to 29, two sleep for 20 ms."""
+    """Two of the calls with 10 to 29 sleep for 20 ms."""
     found = report("-i", "step:entry/arg0 >= 10/=time", "--", program)
     (histogram,) = found["latency"].values()
     assert (histogram["count"], found["records"], found["notes"]) == (20, 40, [])

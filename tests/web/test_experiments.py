@@ -263,7 +263,7 @@ def workloads_of(host: int) -> list[int]:
 
 
 def read_or_nothing(file: Path) -> bytes:
-    """What a *file* of /proc has; nothing where its process has ended."""
+    """The content of a *file* of /proc; nothing where its process has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return file.read_bytes()
     return b""

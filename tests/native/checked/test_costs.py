@@ -341,7 +341,7 @@ def test_stores_go_only_to_scratch_memory(bench: Bench, size: int) -> None:
 
 
 def test_variables_have_addresses_and_nothing_else_does(bench: Bench) -> None:
-    """What is stored in a variable is at its address; no number leads out of the frame or the globals."""
+    """A value that is stored in a variable is at its address; no number leads out of the frame or the globals."""
     place = bench.put(0, b"seen by address")
     assert ctypes.string_at(bench.within("address", 0, place, 15).result, 15) == b"seen by address"
     assert bench.within("store_global", place, 100, 15).result
