@@ -15,8 +15,9 @@ import pytest
 
 import gilk
 from gilk.errors import TargetError
-from gilk.targets import changing, ptrace, spawning
+from gilk.targets import changing, movement, ptrace, spawning
 from gilk.targets.maps import read_maps
+from gilk.targets.memory import ProcessMemory
 from gilk.targets.movement import Busy, Movement
 from gilk.targets.places import Places
 from gilk.targets.thread import Thread
@@ -37,6 +38,11 @@ void stay(unsigned iid)
 }
 """
 PARKED, INCLUDED = Path(__file__).parents[1] / "programs" / "bare" / "parked.c", '#include "computing.h"\n'
+#: The beginnings of instructions in patches: one reads where the thread's own data is, one adds to a counter, one moves
+#: the stack pointer, one reserves the place of a record.
+READS_OWNER, COUNTS, STEPS_OVER, RESERVES = map(bytes.fromhex, ("f3490fae", "6549ff", "488da424", "65480fb1"))
+CALLS = b"\xe8"
+BEGINS = {"count": READS_OWNER, "stamp": STEPS_OVER}
 #: In place of what it includes. At 8 and at 11 are instructions of three bytes.
 WORK = r"""
 unsigned long work(int n, unsigned long a, unsigned long b);
@@ -120,9 +126,40 @@ def signal_amid_a_patch(pid: int) -> int:
     raise AssertionError("no patch steps over the red zone")
 
 
+def detach_with_signal(pid: int) -> None:
+    """Let go of a process that was executed step by step, with SIGUSR1."""
+    now = ptrace.get_registers(pid)
+    now.eflags &= ~TRAP  # a pushf that was stepped over has saved it, and a popf taken it for the program's
+    ptrace.set_registers(pid, now)
+    ptrace.call(ptrace.DETACH, pid, 0, signal.SIGUSR1)
+
+
+def signal_behind(pid: int, code: bytes) -> None:
+    """Send SIGUSR1 where the process has just executed an instruction of gilk's memory that begins with ``code``."""
+    places = [range(m.start, m.end) for m in read_maps(pid) if "x" in m.permissions and "memfd:gilk" in m.path]
+    ptrace.seize(pid)
+    ptrace.call(ptrace.INTERRUPT, pid)
+    os.waitpid(pid, ptrace.WALL)
+    with ProcessMemory(pid) as memory:
+        for _ in range(STEPS):
+            before = ptrace.get_registers(pid).rip
+            ptrace.call(ptrace.SINGLESTEP, pid)
+            assert os.WIFSTOPPED(os.waitpid(pid, ptrace.WALL)[1])
+            if any(before in each for each in places) and memory.some(before, len(code)) == code:
+                return detach_with_signal(pid)
+    raise AssertionError("no such instruction is executed")
+
+
 def blocked_in_read(pid: int) -> bool:
     """Whether the process waits in read(2) of standard input (proc(5), /proc/PID/syscall)."""
     return Path(f"/proc/{pid}/syscall").read_text().startswith("0 0x0 ")
+
+
+def computes_again(program: subprocess.Popen[bytes]) -> None:
+    """Let the first context, which waits, go on, until it computes."""
+    ticks = cpu(program.pid)
+    tell(program, b"g")
+    wait_for(lambda: cpu(program.pid) > ticks + 1)
 
 
 def goes_on(program: subprocess.Popen[bytes]) -> None:
@@ -182,10 +219,7 @@ def signal_inside(pid: int, steps: int) -> None:
         is_inside = any(now.rip in each for each in code)
         inside += is_inside
         if is_inside and inside >= steps:
-            now.eflags &= ~TRAP  # a pushf that was stepped over has saved it, and a popf taken it for the program's
-            ptrace.set_registers(pid, now)
-            ptrace.call(ptrace.DETACH, pid, 0, signal.SIGUSR1)
-            return
+            return detach_with_signal(pid)
     raise AssertionError("the process does not come into gilk's memory")
 
 
@@ -241,28 +275,72 @@ def test_a_context_resumes_in_a_removed_patch_and_waits_again() -> None:
         goes_on(program)
 
 
+def with_three_bytes(place: Path) -> Path:
+    """The program `parked` with an instruction of three bytes at 8 and at 11 in the function that computes."""
+    text = PARKED.read_text()
+    assert INCLUDED in text
+    return compile_text(place, "parked", text.replace(INCLUDED, WORK), "-O2")
+
+
+@pytest.mark.parametrize("instrument", ["count", "stamp"])
+def test_a_context_is_led_out_of_a_removed_patch_into_which_a_jump_is_inserted(instrument: str, tmp_path: Path) -> None:
+    """It has not begun the work of the instrument, and never comes back during the session."""
+    with parked(with_three_bytes(tmp_path)) as program, gilk.attach(program.pid) as target:
+        with target.session() as session:
+            first = session.insert("parked:work:+0x8", instrument)
+            signal_behind(program.pid, BEGINS[instrument])
+            assert heard(program) == b"parked\n"
+            session.remove(first)
+            session.insert("parked:work:+0xb", "count")
+        assert session.restored is True
+        assert not session.notes
+        assert differences(program.pid) == [] and leftovers(program.pid) == []
+        goes_on(program)
+
+
+@pytest.mark.parametrize("code", [READS_OWNER, COUNTS], ids=["before", "behind"])
+def test_each_round_is_counted_once_though_contexts_are_led_to_other_patches(code: bytes, tmp_path: Path) -> None:
+    """Two instructions of a loop are counted. A context that waits amid a patch is led to the one that replaces it, ten
+    times; there it counts if it has not yet done so."""
+    with parked(with_three_bytes(tmp_path)) as program, gilk.attach(program.pid) as target:
+        with target.session() as session:
+            os.kill(program.pid, signal.SIGUSR1)
+            assert heard(program) == b"parked\n"
+            session.insert("parked:work:+0x3", "count")
+            session.insert("parked:work:+0x8", "count")
+            for _ in range(10):
+                computes_again(program)
+                signal_behind(program.pid, code)
+                assert heard(program) == b"parked\n"
+                more = session.insert("parked:work:+0xb", "count")
+                session.remove(more)
+            computes_again(program)
+            os.kill(program.pid, signal.SIGUSR1)
+            assert heard(program) == b"parked\n", ended(program)
+            first, second, _ = session.counts().values()
+            assert first > 10 and abs(first - second) <= 1
+        assert session.restored is True
+        goes_on(program)
+
+
 def test_no_jump_is_inserted_where_a_waiting_context_would_return_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits in a patch that has gone, which leads back behind two instructions: to the middle of a jump, if one was
-    put at the second."""
-    text = PARKED.read_text()
-    assert INCLUDED in text
-    program_of = compile_text(tmp_path, "parked", text.replace(INCLUDED, WORK), "-O2")
+    put at the second. Its record is half written."""
+    program_of = with_three_bytes(tmp_path)
     monkeypatch.setattr(changing, "_PATIENCE", 1.0)
     spawning.begin()  # a keeper, which has that patience
     with parked(program_of) as program, gilk.attach(program.pid) as target:
         with target.session() as session:
             first = session.insert("parked:work:+0x8", "stamp")
-            signal_amid_a_patch(program.pid)
+            signal_behind(program.pid, RESERVES)
             assert heard(program) == b"parked\n"
             session.remove(first)
             with pytest.raises(TargetError, match="handler that waits") as refused:
                 session.insert("parked:work:+0xb", "count")
             assert refused.value.slug == "busy"
-            ticks = cpu(program.pid)
-            tell(program, b"g")
-            wait_for(lambda: cpu(program.pid) > ticks + 1)  # it has left the patch, and computes
+            computes_again(program)  # and has left the patch
             os.kill(program.pid, signal.SIGUSR1)
             assert heard(program) == b"parked\n", ended(program)
             session.insert("parked:work:+0xb", "count")
@@ -321,11 +399,46 @@ def test_an_abandoned_signal_frame_in_a_patch_does_not_hold_a_session() -> None:
         assert program.wait() == 0
 
 
-def test_restore_refuses_new_sessions_while_a_handler_waits_in_an_old_patch() -> None:
-    """Another session would end by taking from the handler what the old patch needs: the program died by SIGSEGV."""
+def restored_in(program: subprocess.Popen[bytes], instrument: str, steps: int) -> bool:
+    """Interrupt a patch of a program after so many instructions, kill client and keeper, and restore. Returns whether
+    the context that waits was led out."""
+    insertion = CLIENT.replace("hot:blocks", "parked:work:blocks-post").replace('"count"', repr(instrument))
+    with session_in(program.pid, insertion) as keeper:
+        ticks = cpu(program.pid)
+        wait_for(lambda: cpu(program.pid) > ticks + 1)  # the thread has its buffer
+        signal_inside(program.pid, steps)
+        assert heard(program) == b"parked\n"
+        os.kill(keeper, signal.SIGKILL)
+    restored = gilk.restore(program.pid)
+    assert differences(program.pid) == []
+    return not restored.waiting
+
+
+@pytest.mark.parametrize("instrument", ["count", "stamp", "args"])
+def test_restore_leads_a_handler_that_waits_out_of_its_patch(instrument: str) -> None:
+    """Nobody who knows the plans is left; but the runtime's table has the places in the patches. A frame may lie across
+    two pages, in which case its context stays: not in three programs, one after the other."""
+    for _ in range(3):
+        with parked() as program:
+            led = [restored_in(program, instrument, 2)]
+            for steps in (9, 16):
+                tell(program, b"g")
+                led.append(restored_in(program, instrument, steps))
+            goes_on(program)
+        if all(led):
+            return
+    raise AssertionError("the contexts stay")
+
+
+def test_restore_refuses_new_sessions_while_a_handler_waits_in_a_function_of_gilk(tmp_path: Path) -> None:
+    """Another session would end by taking from the handler what it needs there: the program died by SIGSEGV. The
+    functions that patches call are not in the runtime's table."""
+    source = tmp_path / "deep.c"
+    source.write_text(DEEP)
+    insertion = CLIENT.replace("hot:blocks", "parked:work:blocks-post").replace('"count"', f'"{source}:deep"')
     with parked() as program:
-        with session_in(program.pid, CLIENT.replace("hot:blocks", "parked:work:blocks-post")) as keeper:
-            signal_amid_a_patch(program.pid)
+        with session_in(program.pid, insertion) as keeper:
+            signal_behind(program.pid, CALLS)
             assert heard(program) == b"parked\n"
             os.kill(keeper, signal.SIGKILL)  # who knew the way out of the patch
         for _ in range(2):
@@ -370,3 +483,21 @@ def test_memory_goes_when_threads_leave_an_instrument_late(
             assert session.restored is True
             assert not session.notes
             assert differences(loop.pid) == [] and leftovers(loop.pid) == []
+
+
+@pytest.mark.parametrize("kind", ["count", "stamp", "args"])
+def test_threads_that_cannot_go_on_are_led_between_instruments(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals may come to a thread faster than it is stopped. The threads check their work all the time."""
+    monkeypatch.setattr(movement, "_LONGEST", -1.0)
+    monkeypatch.setattr(movement, "_TRIES", 0)
+    spawning.begin()  # a keeper, which lets no thread go on
+    with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
+        session.insert("hot8:*:entry", "count")
+        for _ in range(8):
+            probes = session.insert("hot8:*:blocks", kind)
+            wait_for(lambda: session.poll() is not None)
+            session.remove(probes)
+        session.close()
+        assert session.restored is True
+        assert not session.notes
+        assert differences(loop.pid) == [] and leftovers(loop.pid) == []

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -116,16 +116,18 @@ class Trial:
     def memory(self, start: Start) -> dict[int, bytes]:
         return program(self.ground) | block(self.ground, start)
 
-    def spliced(self, start: Start) -> tuple[State, list[int]]:
-        """Run with the splice. Returns the state, and the stack pointer at each instrument."""
+    def spliced(
+        self, start: Start, entry: int | None = None, written: Mapping[int, int] | None = None
+    ) -> tuple[State, list[int]]:
+        """Run with the splice. Returns the state, and the stack pointer at each instrument. ``entry``: where the run
+        begins, if not at the stretch's start; ``written``: bytes that an earlier part of it has written."""
         bias, host = self.ground.bias, self.ground.host
         low, high = self.stretch.start + bias, self.stretch.end + bias
         memory = Memory(self.ground, [self.made])
         pieces = patches([self.made]) | {host.claim: claim_thunk(self.ground, start)}
         pieces[callee.address(self.ground)] = callee.code(self.ground)
         pieces |= self._lead(memory, low, high)  # a copy may go on in the original, behind what is counted
-        entry = low
-        if self.made.tactics[1] == "copy":
+        if entry is None and self.made.tactics[1] == "copy":
             entry = next(e.patch for e in self.made.equivalences if e.original == low and e.before)
         outside = {e.patch for e in self.made.equivalences if e.before and not low < e.original < high}
         watched = {e.patch for e in self.made.equivalences if e.original == self.followed.address + bias}
@@ -134,8 +136,10 @@ class Trial:
             watched = {memory.lead(self.followed.address + bias)[-1]}
         stop = (outside | {low}) - back - self._ways(memory, low, high)
         around = self.memory(start) | {site.address: site.new for site in self.made.sites}
+        around = _over(around, written or {})
         again = 0 if start.refused else host.claim
-        state = machine().execute(pieces, entry, stop, around, start, watched, back, again, self.limit)
+        begin = low if entry is None else entry
+        state = machine().execute(pieces, begin, stop, around, start, watched, back, again, self.limit)
         return state, machine().stacks
 
     def _ways(self, memory: Memory, low: int, high: int) -> set[int]:
@@ -257,6 +261,18 @@ class Trial:
                 value = int.from_bytes(reads[16 + 8 * n] + reads[20 + 8 * n], "little")
                 if value != start.registers[name]:
                     yield f"{name} was recorded as {value:#x}, not {start.registers[name]:#x}"
+
+
+def _over(pieces: Mapping[int, bytes], written: Mapping[int, int]) -> dict[int, bytes]:
+    """The pieces with the bytes that were written, each at its address."""
+    fresh = {at: bytearray(data) for at, data in pieces.items()}
+    for address, byte in written.items():
+        at = next((at for at, data in fresh.items() if at <= address < at + len(data)), None)
+        if at is None:
+            fresh[address] = bytearray((byte,))
+        else:
+            fresh[at][address - at] = byte
+    return {at: bytes(data) for at, data in fresh.items()}
 
 
 def _misread(step: LiveInstruction) -> bool:

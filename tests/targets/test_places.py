@@ -4,13 +4,14 @@ searches."""
 
 from __future__ import annotations
 
+import random
 import struct
 
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.targets.batch import Batch, pack
-from gilk.targets.places import Places, places_table
+from gilk.targets.places import Places, ShownPlaces, places_table
 
-CODE, PATCH, BOUNCE = 0x1000, 0x900000, 0x1050
+CODE, PATCH, BOUNCE, TABLE = 0x1000, 0x900000, 0x1050, 0x700000
 
 
 def batch() -> Batch:
@@ -73,3 +74,41 @@ def test_patches_not_in_force_displace_nothing() -> None:
 def test_without_patches_the_table_is_empty() -> None:
     assert not Places([])
     assert struct.unpack("<QQ", places_table([], [])) == (0, 0)
+
+
+class Table:
+    """Memory of a target with a table in it."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read(self, address: int, size: int) -> bytes:
+        return self._content[address - TABLE : address - TABLE + size]
+
+    some = read
+
+    def write(self, address: int, data: bytes) -> None:
+        raise AssertionError("tables are only read")
+
+
+def test_the_runtimes_table_shows_the_places_in_patches() -> None:
+    table = places_table([batch()], [batch()])
+    places, shown = Places([batch()]), ShownPlaces(Table(table), TABLE, len(table))
+    for address in range(PATCH - 2, PATCH + 34):
+        assert shown.in_patch(address) == places.in_patch(address), hex(address)
+        assert shown.original(address) == places.original(address), hex(address)
+        assert shown.begun(address) == places.begun(address), hex(address)
+
+
+def test_a_table_that_a_target_has_spoilt_shows_anything_but_does_no_harm() -> None:
+    table = places_table([batch()], [batch()])
+    for count in (0, 1, 1 << 31, (1 << 64) - 1):
+        shown = ShownPlaces(Table(count.to_bytes(8, "little") + table[8:]), TABLE, len(table))
+        assert not shown.in_patch(PATCH + 3) or count == 1
+    assert not ShownPlaces(Table(table[:40]), TABLE, len(table)).in_patch(PATCH + 3)
+    chance = random.Random(1)
+    for _ in range(200):
+        content = table[:16] + chance.randbytes(len(table) - 16)
+        shown = ShownPlaces(Table(content), TABLE, len(table))
+        for address in (0, PATCH, (1 << 63) - 1):
+            shown.original(address), shown.begun(address), shown.in_patch(address)

@@ -13,14 +13,15 @@ import pytest
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.targets.batch import pack
 from gilk.targets.frames import ContextRegisters
-from gilk.targets.places import Places
-from gilk.targets.way_out import way_out
+from gilk.targets.places import Places, ShownPlaces, places_table
+from gilk.targets.way_out import Led, between_instruments, way_out, way_out_of_shown
 from tests.oracle.relocate import GPRS, State, initial_byte
-from tests.splice.machine import Start, machine, patches
+from tests.splice.machine import LIMIT, Start, machine, patches
 from tests.splice.test_patches import PROGRAMS, Trial
 
 LONGEST = 60  # instructions of a run in which it is interrupted
 MOMENTS = 12
+TABLE = 0x2000_0000_0000  # an address at which nothing else is
 
 
 class _Content:
@@ -65,7 +66,17 @@ class Interrupted(Trial):
         found = way_out(registers, places, _Content(patches([self.made]), at.writes), self.ground.arena.holds)
         if found is None:
             return [f"no way out of {at.rip:#x}"]
+        if self.made.tactics[1] != "call" and self._by_table(registers, at) != found:
+            return [f"another way out of {at.rip:#x} by the table that the runtime has"]
         return list(self._state(before, self._continued(start, at, found), [*stacks, at.gpr["rsp"] + 128]))
+
+    def _by_table(self, registers: ContextRegisters, at: State) -> ContextRegisters | None:
+        """The way out by the table that the runtime has, in which patches without a place with an equal are left
+        out."""
+        table = places_table([pack((self.made,))], [])
+        content = _Content({**patches([self.made]), TABLE: table}, at.writes)
+        shown = ShownPlaces(content, TABLE, len(table))
+        return way_out_of_shown(registers, shown, content, self.ground.arena.holds)
 
     def _continued(self, start: Start, at: State, found: ContextRegisters) -> State:
         """The state in which the original code ends that goes on with the registers ``found``."""
@@ -107,6 +118,71 @@ def test_real_code_goes_on_without_its_patch_wherever_it_is_interrupted(path: st
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_much_real_code_goes_on_without_its_patch(path: str, seed: int) -> None:
     assert check(path, seed, count=1000) > 1000
+
+
+class LedOn(Interrupted):
+    """A run with a splice that is interrupted, and goes on in the same splice where it is led to."""
+
+    def verdict(self, start: Start, before: State, after: int) -> list[str] | None:
+        """The differences to the run ``before``, and in what is counted and recorded, when this run is interrupted
+        after so many instructions; None if that is not amid a patch, or amid the work of an instrument."""
+        self.limit = after
+        at, stacks = self.spliced(start)
+        places = self.places()
+        if at.fault != "limit" or not places.in_patch(at.rip) or places.original(at.rip) is not None:
+            return None
+        registers = ContextRegisters(tuple(at.gpr[name] for name in GPRS), at.flags, at.rip)
+        content = _Content(patches([self.made]), at.writes)
+        led = between_instruments(registers, places, content, self.ground.arena.holds)
+        if led is None:
+            return None
+        self.limit = LIMIT
+        ended, more = self._goes_on(start, at, led)
+        stacks = [*stacks, at.gpr["rsp"] + 128, *more]
+        return [*self._state(before, ended, stacks), *self._effect(ended, start, stacks)]
+
+    def _entry(self, original: int, before: bool) -> int:
+        """The address of a place in its patch, beyond the jump of a bounce; the original address if there is none."""
+        equal = (e.patch for e in self.made.equivalences if (e.original, e.before) == (original, before))
+        return next((patch for patch in equal if self.ground.arena.holds(patch)), original)
+
+    def _goes_on(self, start: Start, at: State, led: Led) -> tuple[State, list[int]]:
+        """The state in which the splice ends when it is entered as ``led`` says."""
+        flags, registers = led.registers.flags, dict(zip(GPRS, led.registers.general, strict=True))
+        low, high = self.stretch.start + self.ground.bias, self.stretch.end + self.ground.bias
+        if not low <= led.place[0] < high:
+            return replace(at, gpr=registers, flags=flags, rip=led.place[0], fault=None), []
+        going = replace(start, registers=registers, flags=flags, xmm=dict(enumerate(at.xmm)))
+        ended, stacks = self.spliced(going, self._entry(*led.place), at.writes)
+        return replace(ended, writes={**at.writes, **ended.writes}), stacks
+
+
+def check_led(path: str, seed: int, count: int) -> int:
+    """Interrupt so many runs, each at MOMENTS instructions. Returns how many times one was led between instruments."""
+    rng, told = random.Random(seed), 0
+    for _ in range(count):
+        trial = LedOn(path, rng)
+        if 1 not in trial.made.tactics:
+            continue
+        start = trial.start()
+        before = trial.plain(start)
+        for after in sorted(rng.sample(range(1, LONGEST), MOMENTS)) if not before.fault else ():
+            wrong = trial.verdict(start, before, after)
+            told += wrong is not None
+            assert not wrong, (path, trial.made.name, trial.wants[0], trial.made.tactics, after, wrong)
+    return told
+
+
+@pytest.mark.parametrize("path", PROGRAMS)
+def test_real_code_counts_once_wherever_it_is_led_between_instruments(path: str) -> None:
+    assert check_led(path, seed=2, count=40) > 20
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("seed", range(200, 210))
+def test_much_real_code_counts_once_wherever_it_is_led(path: str, seed: int) -> None:
+    assert check_led(path, seed, count=1000) > 500
 
 
 #: A patch with a call of a function, and what the function does last.

@@ -11,9 +11,10 @@ from gilk.errors import TargetError
 from gilk.targets import caches
 from gilk.targets.copies import ONLY_COPIED_NOTHING, OnlyCopied
 from gilk.targets.held import Held
+from gilk.targets.left import Left
 from gilk.targets.live_code import LiveCode
 from gilk.targets.mapping import Mapper
-from gilk.targets.movement import Busy, Movement, Place, Write
+from gilk.targets.movement import Busy, Movement, Standing, Write
 from gilk.targets.newcomers import give_own, in_common
 from gilk.targets.ours import led_to
 from gilk.targets.places import Places, StandingJumps
@@ -24,6 +25,7 @@ from gilk.targets.writer import Change
 from gilk.values import dataclass
 
 _PATIENCE = 30.0
+_SOME = 1.0  # seconds until contexts that do not leave a patch are taken for ones that wait
 #: Limits on waiting for contexts to leave patches, in seconds: of time altogether, of the process's CPU time, and of
 #: time in which the process does not run.
 _LEAVING, _USED, _IDLE = 60.0, 1.0, 3.0
@@ -84,24 +86,25 @@ class Changer:
     def apply(self, task: Task) -> Outcome:
         """Make a change, and try again while a thread is in the way. Raises TargetError `code-changed`, `busy`; OSError
         when the kernel refuses an exchange."""
-        deadline = self._process.now() + _PATIENCE
+        began = self._process.now()
         while True:
-            late = self._process.now() > deadline
+            waited = self._process.now() - began
+            late = waited > _PATIENCE
             try:
-                return self._attempt(task, late and not task.new)
+                return self._attempt(task, late and not task.new, waited > min(_SOME, _PATIENCE))
             except Busy:
                 if late:
                     who = f"a thread of process {self._process.pid}, or a handler that waits,"
                     raise TargetError("busy", f"{who} stays inside an instrument", "try again later") from None
                 self._process.pause(_PAUSE)
 
-    def _attempt(self, task: Task, tolerant: bool) -> Outcome:
+    def _attempt(self, task: Task, tolerant: bool, late: bool) -> Outcome:
         """Try once. ``tolerant``: threads inside an instrument may stay; the memory that they run in is then never
-        freed."""
+        freed. ``late``: contexts of a program that switches stacks may stay."""
         asked = time.perf_counter()
         with caches.elsewhere(), self._threads.stopped() as threads:
             began = time.perf_counter()
-            places, moves = self._movement.stand(threads, task.old, task.new, tolerant)
+            places, moves = self._movement.stand(threads, task.old, task.new, tolerant, late)
             self._attach_blocks(threads)
             strangers = self._carry_out(task, threads, places, moves)
         done = time.perf_counter()
@@ -123,13 +126,14 @@ class Changer:
             with self._moved(threads, {}, jumps), self._written(moves):
                 undo()
 
-    def wait_for_passers(self, switching: bool) -> bool:
-        """Wait until no thread, and no handler that waits, is in memory of gilk's, at most for _PASSING. Returns
-        whether none is. ``switching``: the program switches stacks by itself."""
+    def wait_for_passers(self, left: Left) -> bool:
+        """Lead handlers that wait amid the patches of an abandoned session out of them; wait until no thread, and no
+        such handler, is in its code, at most for _PASSING. Returns whether none is."""
         until = self._process.now() + _PASSING
         while True:
             with self._threads.stopped() as threads:
-                if self._movement.are_out_of(threads, led_to(self._process.maps()), switching):
+                self._movement.lead_out_of(threads, left, until)
+                if self._movement.are_out_of(threads, left):
                     return True
             if self._process.now() > until:
                 return False
@@ -158,7 +162,7 @@ class Changer:
         self._movement.searches = True
 
     def _carry_out(
-        self, task: Task, threads: dict[int, Thread], places: dict[int, Place], moves: Sequence[Write]
+        self, task: Task, threads: dict[int, Thread], places: dict[int, Standing], moves: Sequence[Write]
     ) -> int:
         """Make a change; returns how many bytes were left alone. At every step each thread would go on rightly if the
         keeper were killed.
@@ -183,19 +187,19 @@ class Changer:
         self._flush(threads)
 
     @contextlib.contextmanager
-    def _moved(self, threads: dict[int, Thread], places: dict[int, Place], new: Places) -> Iterator[None]:
+    def _moved(self, threads: dict[int, Thread], places: dict[int, Standing], new: Places) -> Iterator[None]:
         """A context in which threads stand where they go on after the change; they are moved back if the change
         fails."""
-        before = {tid: thread.registers.rip for tid, thread in threads.items()}
+        before = {tid: thread.context() for tid, thread in threads.items()}
         for tid, thread in threads.items():
             self._movement.move(thread, places.get(tid), new)
         self._flush(threads)
         try:
             yield
         except BaseException:
-            for tid, rip in before.items():
-                if threads[tid].registers.rip != rip:
-                    threads[tid].move(rip)
+            for tid, registers in before.items():
+                if threads[tid].registers.rip != registers.rip:
+                    threads[tid].take(registers)
             self._flush(threads)
             raise
 
@@ -216,7 +220,7 @@ class Changer:
 
     def _write_words(self, moves: Iterable[Write]) -> None:
         for move in moves:
-            self._memory.write(move.slot, move.word.to_bytes(8, "little"))
+            self._memory.write(move.slot, move.data)
 
     @contextlib.contextmanager
     def _undone(self, task: Task) -> Iterator[None]:

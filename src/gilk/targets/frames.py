@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from gilk.arch import asm
 from gilk.splice.allocator import PAGE
 from gilk.targets.bounds import Bounds
 from gilk.targets.maps import Mapping
@@ -49,6 +50,15 @@ class ContextRegisters:
     general: tuple[int, ...]
     flags: int
     rip: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A write: ``data`` at the address ``at``, where ``before`` was. It lies on one page."""
+
+    at: int
+    data: bytes
+    before: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +115,33 @@ def registers_of(frame: SignalFrame, memory: Memory) -> ContextRegisters | None:
     return ContextRegisters(tuple(general[number] for number in range(len(_ORDER))), flags, frame.place)
 
 
-def write_registers(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -> bool:
-    """Have the frame restore other registers. Returns False, with nothing written, if that cannot be done at one
-    stroke: were this process killed amid it, the context would go on with registers of both kinds. Raises OSError."""
-    start = frame.slot - 8 * len(_ORDER)
+def rewritten(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -> tuple[Piece, ...]:
+    """The writes, in order, after which the frame restores other registers, also if there is a note on it. Were this
+    process killed between them, the context would go on as before all of them, or as after them.
+
+    There are none if that is not possible, because the registers lie on two pages. Raises OSError.
+    """
+    start, note = frame.slot - 8 * len(_ORDER), frame.note
     words = (*(registers.general[number] for number in _ORDER), registers.rip, registers.flags)
-    new, old = _REGISTERS.pack(*words), memory.read(start, _REGISTERS.size)
+    parts = list(_pieces(start, memory.read(start, _REGISTERS.size), _REGISTERS.pack(*words)))
+    if len(parts) > 1:
+        return ()
+    if note is None:
+        return tuple(parts)
+    noted = memory.read(note.at, _NOTE_WORDS.size)
+    rsp = registers.general[asm.RSP]
+    if (registers.rip, rsp) == (note.shown, frame.rsp):
+        return ()  # the note would lead the context on between the writes
+    return (*parts, *_pieces(note.at, noted, _NOTE_WORDS.pack(NOTE_MAGIC, registers.rip, registers.rip, rsp)))
+
+
+def _pieces(start: int, old: bytes, new: bytes) -> Iterator[Piece]:
+    """The writes that make ``new`` of ``old`` at ``start``, one for each page; none if nothing changes."""
     changed = [at for at in range(0, len(new), 8) if new[at : at + 8] != old[at : at + 8]]
-    first, end = start + changed[0], start + changed[-1] + 8
-    if first // PAGE != (end - 1) // PAGE:
-        return False
-    memory.write(first, new[first - start : end - start])
-    return True
+    for page in sorted({(start + at) // PAGE for at in changed}):
+        here = [at for at in changed if (start + at) // PAGE == page]
+        low, high = here[0], here[-1] + 8
+        yield Piece(start + low, new[low:high], old[low:high])
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:

@@ -21,15 +21,16 @@ from gilk.targets.frames import (
     is_original,
     registers_of,
     returning,
+    rewritten,
     signal_frames,
-    write_registers,
 )  # fmt: skip
 from gilk.targets.held import Held
+from gilk.targets.left import Left
 from gilk.targets.places import Places, long_jump
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
-from gilk.targets.way_out import way_out
+from gilk.targets.way_out import Led, between_instruments, way_out, way_out_of_shown
 from gilk.values import dataclass
 
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
@@ -38,24 +39,38 @@ _LONGEST = 0.25  # seconds that a thread may take to leave an instrument while t
 _TRIES = 40  # tries at least, however busy the machine is
 _MOST_LED_OUT = 4096  # contexts: a program can make memory that looks like any number of them
 _MOMENT = 0.00001  # seconds of the first try; each is longer, for a busy machine
+_NEAR = 1 << 14  # bytes of stack within which the runtime notes something on a frame above it
 
 #: An original address, and whether its instruments have yet to run (True) or have run (False).
 Place = tuple[int, bool]
 
 
 @dataclass(frozen=True)
+class Standing:
+    """The place in the original code for a thread that stands in a patch; with ``registers``, if it needs others
+    there."""
+
+    place: Place
+    registers: ContextRegisters | None = None
+
+
+@dataclass(frozen=True)
 class Write:
-    """A write of a 64-bit word in a signal frame or beside it: ``word`` at the address ``slot``, where ``before`` was.
-    ``leaves``: the context goes on elsewhere by it, so it may be written only while the code has no patches; otherwise
-    the context stays where it is, and the write is right at any time."""
+    """A write in a signal frame or beside it: ``data`` at the address ``slot``, where ``before`` was. ``leaves``: the
+    context goes on elsewhere by it, so it may be written only while the code has no patches; otherwise the context
+    stays where it is, and the write is right at any time."""
 
     slot: int
-    word: int
-    before: int
+    data: bytes
+    before: bytes
     leaves: bool
 
     def undone(self) -> Write:
-        return Write(self.slot, self.before, self.word, self.leaves)
+        return Write(self.slot, self.before, self.data, self.leaves)
+
+
+def _of_word(slot: int, word: int, before: int, leaves: bool) -> Write:
+    return Write(slot, word.to_bytes(8, "little"), before.to_bytes(8, "little"), leaves)
 
 
 class Busy(Exception):
@@ -79,27 +94,27 @@ class Movement:
         self.stays_inside = False  # whether a thread was inside an instrument when its patch was removed
 
     def stand(
-        self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool = False
-    ) -> tuple[dict[int, Place], list[Write]]:
-        """The places in the original code for threads that stand in patches of ``old``, by tid, and the words to write
-        into signal frames.
+        self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool = False, late: bool = False
+    ) -> tuple[dict[int, Standing], list[Write]]:
+        """The places in the original code for threads that stand in patches of ``old``, by tid, and what to write into
+        signal frames.
 
         No thread is moved yet: a thread that was moved, and had to go on because another was not ready, would run an
         instrument twice. Raises Busy; but if ``tolerant``, threads and contexts that cannot be moved stay where they
-        are.
+        are. If it is ``late``, and the program switches stacks, contexts stay whether they may wait or not.
         """
         places = self._settle_all(threads, old, tolerant) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
-        return found, self._frame_moves(threads, found, old, new, tolerant)
+        return found, self._frame_moves(threads, found, old, new, tolerant or (late and self.searches))
 
     def returned_to(self, hidden: frozenset[int]) -> None:
         """Note that handlers return to these restorers, too, which jumps have overwritten."""
         self._hidden, self._restorers = hidden, self._restorers | hidden
 
-    def _settle_all(self, threads: dict[int, Thread], old: Places, tolerant: bool) -> dict[int, Place | None]:
+    def _settle_all(self, threads: dict[int, Thread], old: Places, tolerant: bool) -> dict[int, Standing | None]:
         """Settle all threads, also those that one of them has made when it went on; returns their places in the
         original code by tid, None where a thread stands in no patch of ``old``."""
-        places: dict[int, Place | None] = {}
+        places: dict[int, Standing | None] = {}
         while fresh := [thread for tid, thread in threads.items() if tid not in places]:
             went_on = False
             for thread in fresh:
@@ -109,7 +124,7 @@ class Movement:
                 self._process.threads.catch_up()
         return places
 
-    def _settle_if(self, thread: Thread, old: Places, tolerant: bool) -> tuple[Place | None, bool]:
+    def _settle_if(self, thread: Thread, old: Places, tolerant: bool) -> tuple[Standing | None, bool]:
         """Settle a thread as _settle() does; if ``tolerant``, a thread inside an instrument stays there instead of
         raising Busy."""
         try:
@@ -120,23 +135,38 @@ class Movement:
             self.stays_inside = True
             return None, True
 
-    def _settle(self, thread: Thread, old: Places) -> tuple[Place | None, bool]:
+    def _settle(self, thread: Thread, old: Places) -> tuple[Standing | None, bool]:
         """Let a thread that is in a patch of ``old`` go on until it is at a place that has an equal in the original
         code; returns that place, or None if it is in no such patch, and whether the thread had to go on to get there.
+        A thread to which a signal is on its way cannot go on: if it can be led out of the patch between instruments,
+        it is.
 
         It stays in the patch, since others may not be ready yet. Raises Busy when it is inside an instrument that does
-        not end, or calls out, or when a signal is on its way to it.
+        not end, or calls out.
         """
         deadline, rounds = self._process.now() + _LONGEST, 0
         while self._is_amid(thread, old):
             if thread.signal or (self._process.now() > deadline and rounds >= _TRIES):
-                raise Busy
+                return self._led_thread(thread), rounds > 0
             rounds += 1
             try:
                 thread = self._process.threads.run_on(thread, min(_MOMENT * rounds, 0.002))
             except ProcessLookupError:
                 return None, True
-        return self._original(thread, old), rounds > 0
+        place = self._original(thread, old)
+        return None if place is None else Standing(place), rounds > 0
+
+    def _led_thread(self, thread: Thread) -> Standing:
+        """The standing of a thread amid a patch that is led out of it. Raises Busy."""
+        led = None if thread.restarting() else self._between(thread.context())
+        if led is None:
+            raise Busy
+        return Standing(led.place, led.registers)
+
+    def _between(self, registers: ContextRegisters) -> Led | None:
+        if advised.is_on_stack(self._held(), registers.general[asm.RSP]):
+            return None
+        return between_instruments(registers, self._batches.ever(), self._memory, self._is_ours)
 
     def _is_amid(self, thread: Thread, old: Places) -> bool:
         """Whether the thread's place has no equal in the original code, and the thread would come to a patch that is
@@ -175,9 +205,12 @@ class Movement:
         base = thread.registers.gs_base
         return self._held().is_block(base) and any(self._memory.read(base + _BUSY, 8))
 
-    def move(self, thread: Thread, place: Place | None, new: Places) -> None:
-        """Set a thread's rip to where it goes on: from a removed patch to ``place``, its equal in the original code,
+    def move(self, thread: Thread, standing: Standing | None, new: Places) -> None:
+        """Set a thread's rip to where it goes on: from a removed patch to the equal of its place in the original code,
         and from displaced original code into a new patch."""
+        place = None if standing is None else standing.place
+        if standing is not None and standing.registers is not None:
+            thread.take(standing.registers)
         rip, before = place or (thread.registers.rip, True)
         if thread.restarting() and new.is_displaced(rip - 2):
             patch = new.patch(rip - 2, before=False)
@@ -189,34 +222,63 @@ class Movement:
             thread.move(rip)
 
     def _frame_moves(
-        self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places, tolerant: bool
+        self, threads: dict[int, Thread], places: dict[int, Standing], old: Places, new: Places, tolerant: bool
     ) -> list[Write]:
         """The writes that give signal frames new return addresses. Raises Busy."""
         found = self._frames(threads, places)
-        moves_of = self._moves_of_parked if tolerant else self._moves_of
-        moves = [move for frame in found.values() for move in moves_of(self._as_noted(frame), old, new)]
         parked = list(self._parked(found))
-        self._check_ways_back([*found.values(), *parked], old, new)
-        for frame in parked:
-            moves += self._moves_of_parked(self._as_noted(frame), old, new)
+        frames = [self._as_noted(frame) for frame in (*found.values(), *parked)]
+        inside = self._stacks_of_runtime(threads, frames)
+        moves: list[Write] = []
+        for at, frame in enumerate(frames):
+            moves_of = self._moves_of_parked if tolerant or at >= len(found) else self._moves_of
+            made = moves_of(frame, old, new, inside)
+            if new and not any(move.leaves for move in made):
+                made = (*made, *self._from_way_back(frame, new, inside))
+            moves += made
         return [*self._erasures([*found.values(), *parked]), *moves, *self._resumptions(threads, old, new)]
 
-    def _check_ways_back(self, frames: list[SignalFrame], old: Places, new: Places) -> None:
-        """Raises Busy if a context stays in a patch that has been removed, and would return into the middle of the code
-        that one of the patches ``new`` displaces."""
-        places = {self._as_noted(frame).place for frame in frames} if new else set()
-        ours = [place for place in places if self._is_ours(place)]
-        inside = [place for place in ours if old.original(place) is None]
-        ever = self._batches.ever() if inside else old
-        if any(ever.comes_back_amid(place, new, self._memory) for place in inside):
+    def _from_way_back(self, frame: SignalFrame, new: Places, inside: Sequence[int]) -> tuple[Write, ...]:
+        """The writes that lead a context out of a patch that has been removed, if it stays there otherwise, and would
+        return into the middle of the code that one of the patches ``new`` displaces. Raises Busy if that cannot be
+        done."""
+        if not self._is_ours(frame.place):
+            return ()
+        if not self._batches.ever().comes_back_amid(frame.place, new, self._memory):
+            return ()
+        return self._led_frame(frame, Places([]), new, inside)
+
+    def _stacks_of_runtime(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> list[int]:
+        """The stack pointers of the threads and contexts that are in the runtime or in a compiled instrument."""
+        standing = [(thread.registers.rip, thread.registers.rsp) for thread in threads.values()]
+        waiting = [(frame.place, frame.rsp) for frame in frames]
+        return [rsp for place, rsp in (*standing, *waiting) if self._in_library(place)]
+
+    def _led_frame(self, frame: SignalFrame, old: Places, new: Places, inside: Sequence[int]) -> tuple[Write, ...]:
+        """The writes that lead a context out of a patch, one of ``old`` or one that was removed before. Raises Busy if
+        that is not possible, or if the runtime may be about to write a note on the frame."""
+        registers = registers_of(frame, self._memory) if frame.is_below else None
+        near = any(0 <= frame.slot - rsp < _NEAR for rsp in inside)
+        led = None if registers is None or near else self._between(registers)
+        if led is None or self._stays_displaced(led.place[0], old, new):
             raise Busy
+        target = replace(led.registers, rip=_in(led.place, new))
+        made = rewritten(frame, target, self._memory)
+        if not made:
+            raise Busy
+        return tuple(Write(piece.at, piece.data, piece.before, leaves=True) for piece in made)
+
+    def _stays_displaced(self, original: int, old: Places, new: Places) -> bool:
+        """Whether the instruction is displaced by a patch that is in force before and after the change."""
+        active = self._batches.places(self._batches.active)
+        return active.is_displaced(original) and not (old.is_displaced(original) or new.is_displaced(original))
 
     def _erasures(self, frames: list[SignalFrame]) -> Iterator[Write]:
         """The writes that erase left-over notes: a handler that returns to gilk's code would take one for a new
         note."""
         for note in (frame.note for frame in frames if self._is_left_over(frame)):
             if note is not None:
-                yield Write(note.at, 0, NOTE_MAGIC, False)
+                yield _of_word(note.at, 0, NOTE_MAGIC, False)
 
     def _as_noted(self, frame: SignalFrame) -> SignalFrame:
         """The frame, without its note if that is left over from an earlier session."""
@@ -233,7 +295,7 @@ class Movement:
         for base in {thread.registers.gs_base for thread in threads.values()} if old else ():
             for found in advised.resumptions(held, memory, base):
                 if old.original(found.address) is not None:
-                    yield Write(found.slot, self._through(found.address, old, new), found.address, True)
+                    yield _of_word(found.slot, self._through(found.address, old, new), found.address, True)
 
     def are_called(self, threads: dict[int, Thread]) -> bool:
         """Whether a thread is in a function of the program that an instrument has called, or that has advice: it will
@@ -271,26 +333,46 @@ class Movement:
 
     def _lead_out(self, frame: SignalFrame, places: Places) -> None:
         registers = registers_of(frame, self._memory)
-        out = None if registers is None else self._way_out(registers, places)
-        if out is not None and write_registers(frame, out, self._memory) and frame.note is not None:
-            self._memory.write(frame.note.at, bytes(8))
+        self._lead(frame, None if registers is None else self._way_out(registers, places))
 
-    def are_out_of(self, threads: dict[int, Thread], ranges: Sequence[tuple[int, int]], switching: bool) -> bool:
-        """Whether no thread is in the ``ranges`` of an abandoned session's memory, nor waits in a handler to go on
-        there. In a program that is not ``switching`` stacks, frames without a note on stacks without a thread are
-        remains of handlers that have returned; they do not count."""
+    def _lead(self, frame: SignalFrame, out: ContextRegisters | None) -> None:
+        """Have a context go on with the registers ``out``, while the code has no patches; None: it stays."""
+        for piece in () if out is None else rewritten(replace(frame, note=None), out, self._memory):
+            self._memory.write(piece.at, piece.data)
+            if frame.note is not None:
+                self._memory.write(frame.note.at, bytes(8))
+
+    def lead_out_of(self, threads: dict[int, Thread], left: Left, until: float) -> None:
+        """The same as lead_out() for an abandoned session, as far as its tables show its patches; it ends by
+        ``until``."""
+        frames = self._waiting_in(threads, left)
+        shown = left.shown(self._memory) if frames else []
+        for frame in frames:
+            registers = registers_of(frame, self._memory) if frame.is_below and self._process.now() < until else None
+            places = next((places for places in shown if places.in_patch(frame.place)), None)
+            if registers is not None and places is not None:
+                self._lead(frame, way_out_of_shown(registers, places, self._memory, left.in_code))
+
+    def _waiting_in(self, threads: dict[int, Thread], left: Left) -> list[SignalFrame]:
+        """The contexts that are to go on in the code of an abandoned session. In a program that does not switch stacks,
+        frames without a note on stacks without a thread are remains of handlers that have returned; they do not
+        count."""
         found = self._frames(threads, {})
         parked = self._process.parked(self._restorers, found)
-        waiting = [frame for frame in parked if switching or frame.note is not None]
-        places = self._standing_or_waiting(threads, [*found.values(), *waiting])
-        return not any(low <= place < high for place in places for low, high in ranges)
+        waiting = [*found.values(), *(frame for frame in parked if left.switching or frame.note is not None)]
+        return [frame for frame in map(self._as_noted, waiting) if left.in_code(frame.place)]
+
+    def are_out_of(self, threads: dict[int, Thread], left: Left) -> bool:
+        """Whether no thread is in an abandoned session's code, nor waits in a handler to go on there."""
+        inside = any(left.in_code(thread.registers.rip) for thread in threads.values())
+        return not inside and not self._waiting_in(threads, left)
 
     def _standing_or_waiting(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> list[int]:
         """The addresses at which threads stand, and at which the contexts of ``frames`` go on."""
         waiting = [self._as_noted(frame).place for frame in frames]
         return [*(thread.registers.rip for thread in threads.values()), *waiting]
 
-    def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
+    def _frames(self, threads: dict[int, Thread], places: dict[int, Standing]) -> dict[int, SignalFrame]:
         """The signal frames on the stacks of the threads, by ``slot``."""
         if self._restorers <= self._hidden:
             self._restorers |= find_restorers(self._process.maps(), self._memory)
@@ -308,19 +390,23 @@ class Movement:
             parked = self._process.parked(self._restorers, found)
             yield from (frame for frame in parked if certain or frame.note is not None)
 
-    def _frames_of(self, thread: Thread, places: dict[int, Place], bounds: Bounds) -> Iterator[SignalFrame]:
-        rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
+    def _frames_of(self, thread: Thread, places: dict[int, Standing], bounds: Bounds) -> Iterator[SignalFrame]:
+        standing = places.get(thread.tid)
+        rip = thread.registers.rip if standing is None else standing.place[0]
         if self._held().in_arena(rip):
             rip = self._everywhere().stands_for(rip) or rip
         start = thread.registers.rsp - 8 * returning(rip, self._restorers)
         return signal_frames([start, *self._left(thread)], self._restorers, bounds, self._memory)
 
-    def _moves_of(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+    def _moves_of(self, frame: SignalFrame, old: Places, new: Places, inside: Sequence[int]) -> tuple[Write, ...]:
         """The writes for one frame. A context that stays gets one, too, if its handler, which was shown another
         address, returns by itself from now on. Raises Busy."""
         if old and advised.is_on_stack(self._held(), frame.rsp):
             raise Busy
-        through = self._through(frame.place, old, new)
+        try:
+            through = self._through(frame.place, old, new)
+        except Busy:
+            return self._led_frame(frame, old, new, inside)
         alone = frame.note is not None and old.leads_away(frame.restorer) and not new.stays(frame.restorer)
         beyond = self.beyond_bounce(frame.place, old)
         first = () if beyond is None else self._writes(frame, beyond, leaves=False)
@@ -338,15 +424,17 @@ class Movement:
     def _writes(self, frame: SignalFrame, address: int, leaves: bool) -> tuple[Write, ...]:
         read = self._memory.read
         return tuple(
-            Write(slot, word, int.from_bytes(read(slot, 8), "little"), leaves) for slot, word in frame.moved(address)
+            Write(slot, word.to_bytes(8, "little"), read(slot, 8), leaves) for slot, word in frame.moved(address)
         )
 
-    def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+    def _moves_of_parked(
+        self, frame: SignalFrame, old: Places, new: Places, inside: Sequence[int]
+    ) -> tuple[Write, ...]:
         """The writes for a frame that gilk does not wait for, since nobody knows when a parked context runs. A context
         inside a patch that is removed stays there, and goes on through the patch, though its handler may have seen
         another address."""
         try:
-            return self._moves_of(frame, old, new)
+            return self._moves_of(frame, old, new, inside)
         except Busy:
             self.left_behind = True
             return self._writes(frame, frame.place, leaves=False)
@@ -371,7 +459,12 @@ class Movement:
             if old.in_patch(rip) or (old and self._in_library(rip)):
                 raise Busy
             place = (rip, True)
-        if new.is_displaced(place[0]) or not place[1]:
-            patch = new.patch(*place)
-            return place[0] if patch is None else patch
-        return place[0]
+        return _in(place, new)
+
+
+def _in(place: Place, new: Places) -> int:
+    """The address of a place of the original code when the patches ``new`` are in force."""
+    if new.is_displaced(place[0]) or not place[1]:
+        patch = new.patch(*place)
+        return place[0] if patch is None else patch
+    return place[0]

@@ -12,6 +12,7 @@ from gilk.targets.batch import Batch, Int
 from gilk.targets.memory import Memory
 
 _AFTER = np.int64(-1 << 63)  # GILK_ROW_AFTER, native/abi/gilk_abi.h
+_HEAD = 16  # bytes of struct gilk_places
 
 
 class Places:
@@ -60,6 +61,17 @@ class Places:
         found = self._last_row(address)
         return None if found is None else int(found[0].patch[found[1]])
 
+    def begins(self, behind: int) -> int | None:
+        """The place in a patch where the instruments begin that end at the place ``behind``; None if there are none."""
+        found = self._last_row(behind)
+        if found is None:
+            return None
+        b, row = found
+        same = np.flatnonzero((b.original == b.original[row]) & (b.patch_unit == b.patch_unit[row]))
+        low = b.low[(b.low <= behind) & (behind < b.high)].max()
+        starts = b.patch[same][(b.patch[same] >= low) & (b.patch[same] < b.patch[row])]
+        return int(starts.max()) if len(starts) and b.patch[row] == behind else None
+
     def _last_row(self, address: int) -> tuple[Batch, int] | None:
         """The equivalence, as a batch and its row, of the last place in a patch that is not behind ``address``."""
         for b, low, high in zip(self._batches, self._low, self._high, strict=True):
@@ -95,6 +107,39 @@ class Places:
     def is_displaced(self, address: int) -> bool:
         i = int(np.searchsorted(self.displaced, address))
         return i < len(self.displaced) and int(self.displaced[i]) == address
+
+
+class ShownPlaces(Places):
+    """The places in patches that a table shows to the runtime (places_table()). The table lies in memory of a target,
+    which may have written anything there."""
+
+    def __init__(self, memory: Memory, table: int, most: int) -> None:
+        """Read the table at the address ``table``, at most ``most`` bytes; if it cannot be one, it has no places."""
+        super().__init__([])
+        count = int.from_bytes(memory.some(table, 8), "little")
+        size = 16 * count if count <= (most - _HEAD) // 16 else 0
+        content = memory.some(table + _HEAD, size)
+        rows = np.frombuffer(content, np.int64) if len(content) == size else np.empty(0, np.int64)
+        self._from, self._to = rows.reshape(-1, 2).T
+
+    def original(self, patch: int) -> tuple[int, bool] | None:
+        row = self._row(patch)
+        if row is None or self._from[row] != patch:
+            return None
+        to = self._to[row]
+        return int(to & ~_AFTER), bool(to >= 0)
+
+    def in_patch(self, address: int) -> bool:
+        return self._row(address) is not None
+
+    def begun(self, address: int) -> int | None:
+        row = self._row(address)
+        return None if row is None else int(self._from[row])
+
+    def _row(self, address: int) -> int | None:
+        """The row of the last place in a patch that is not behind ``address``; None outside patches."""
+        row = int(np.searchsorted(self._from, address, side="right")) - 1
+        return row if row >= 0 and self._to[row] else None
 
 
 class StandingJumps(Places):

@@ -25,6 +25,7 @@ _TRAP: Final = 1 << 8
 _DIRECTION: Final = 1 << 10
 _BY_LAHF: Final = 0xD5  # the flags that lahf and sahf move: SF, ZF, AF, PF, CF
 _STACK: Final = 1 << asm.RSP
+_CALLER_SAVED: Final = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _JUMPS: Final = frozenset((Code.JMP_REL32_64, Code.JMP_REL8_64))
 #: What instruments do with registers alone: they compute in those that they have saved, or that are dead.
 _COMPUTING: Final = frozenset(
@@ -44,15 +45,19 @@ _COMPARING: Final = frozenset((Mnemonic.CMP, Mnemonic.TEST, Mnemonic.BT))
 
 
 class RestOfPatch:
-    """The rest of a patch, followed from where a context is. ``jumped``: the last step was a jump.
+    """The rest of a patch, followed from where a context is. ``jumped``: the last step was a jump. ``work``: the
+    addresses of the patch's instructions that were passed, and that count, record or call a function. ``spoilt``: a
+    mask of the registers that hold something else than what the program has put there.
 
     In functions, whatever concerns other memory than the stack is left out: by any way to its end, a function restores
     what it has saved.
     """
 
-    def __init__(self, registers: ContextRegisters, places: Places, memory: Memory) -> None:
+    def __init__(self, registers: ContextRegisters, places: Places, memory: Memory, spoilt: int = 0) -> None:
         self._general = list(registers.general)
         self._flags, self.rip, self.jumped = registers.flags, registers.rip, False
+        self.spoilt = spoilt
+        self.work: list[int] = []
         self._places = places
         self._memory = memory
         self._passed: set[int] = set()  # the conditional jumps that were not taken
@@ -61,8 +66,9 @@ class RestOfPatch:
     def registers(self, rip: int) -> ContextRegisters:
         return ContextRegisters(tuple(self._general), self._flags, rip)
 
-    def step(self) -> bool:
-        """Follow one instruction. Returns whether that is possible."""
+    def step(self, executed: bool = False) -> bool:
+        """Follow one instruction. Returns whether that is possible. ``executed``: the instruction is not left out, for
+        ``spoilt``, if it does the instrument's work."""
         instruction = decode.decode_one(self._memory.some(self.rip, _LONGEST), self.rip)
         self.jumped = instruction.code in _JUMPS or instruction.code == Code.JMP_RM64
         if self.jumped:
@@ -76,7 +82,19 @@ class RestOfPatch:
         in_patch = self._places.in_patch(self.rip)
         if not known and not (self._is_of_instrument(instruction) if in_patch else _is_of_function(instruction)):
             return False
+        if in_patch:
+            self._note(instruction, known or executed)
         return self._go_on(int(instruction.next_ip))
+
+    def _note(self, instruction: Instruction, executed: bool) -> None:
+        """Note what an instruction of a patch does."""
+        called = instruction.flow_control == decode.CALL
+        if called or _is_stored_in_block(instruction):
+            self.work.append(self.rip)
+        if _restores(instruction):
+            self.spoilt &= ~writes(instruction)
+        elif executed:
+            self.spoilt |= (_CALLER_SAVED if called else writes(instruction)) & ~_STACK
 
     def _jump(self, instruction: Instruction) -> bool:
         """Follow a jump; an indirect one is the end of a call that calls its patch (splice/tactics/call.py)."""
@@ -246,6 +264,21 @@ def _on_stack(instruction: Instruction) -> bool:
         and instruction.memory_index == Register.NONE
         and instruction.segment_prefix == Register.NONE
     )
+
+
+def _is_stored_in_block(instruction: Instruction) -> bool:
+    """Whether the instruction writes to the thread's block, or to a ring of it."""
+    return (
+        instruction.segment_prefix == _GS
+        and instruction.op0_kind == OpKind.MEMORY
+        and instruction.mnemonic not in _COMPARING
+    )
+
+
+def _restores(instruction: Instruction) -> bool:
+    """Whether the instruction loads a register from the stack."""
+    loads = instruction.code == Code.MOV_R64_RM64 and instruction.op1_kind == OpKind.MEMORY and _on_stack(instruction)
+    return loads or instruction.code == Code.POP_R64
 
 
 def _is_of_words(instruction: Instruction) -> bool:

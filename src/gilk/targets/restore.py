@@ -15,14 +15,18 @@ import numpy as np
 
 from gilk.errors import TargetError
 from gilk.targets.apart import KEEPER
+from gilk.targets.arena_parameters import ArenaWord
 from gilk.targets.base import Loaded
 from gilk.targets.exchanged import exchanged
+from gilk.targets.left import Left
 from gilk.targets.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
 from gilk.targets.ours import led_to, written_by_us
 from gilk.targets.process import Process, attach
 from gilk.targets.program import name_of
 from gilk.targets.sharing import parent
 from gilk.targets.stack_switching import switches_stacks
+from gilk.targets.workspace import ARENA_SIZE, CODE_SIZE, MOST_ARENAS, TABLE_SIZE, TABLES
+from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
 
 
@@ -62,7 +66,7 @@ def restore(pid: int, force: bool = False) -> Restored:
         found = [_stretches_of(process, loaded) for loaded in process.loaded()]
         ours = [stretch for mine, _ in found for stretch in mine]
         pieces = [(stretch.address, stretch.original) for stretch in ours]
-        out = process.keeper.repair(pieces, switches_stacks(process))
+        out = process.keeper.repair(pieces, _left_in(process))
         process.keeper.lower_abandoned()
         if out or force:
             _open_to_others(process)
@@ -70,6 +74,29 @@ def restore(pid: int, force: bool = False) -> Restored:
         for stretch in ours:
             counts[stretch.image] = counts.get(stretch.image, 0) + len(stretch.original)
         return Restored(counts, tuple(stretch for _, others in found for stretch in others), not out)
+
+
+def _left_in(process: Process) -> Left:
+    """The remains of abandoned sessions in a process."""
+    maps = process.maps()
+    whole = [each.start for each in maps if each.path.startswith(CODE_NAME) and each.end - each.start == CODE_SIZE]
+    tables = tuple(table for start in whole for table in _tables_in(process, start))
+    return Left(tuple(led_to(maps)), tables, TABLE_SIZE, switches_stacks(process))
+
+
+def _tables_in(process: Process, code: int) -> list[int]:
+    """The addresses of the tables that the runtimes of a session have been given, whose code is mapped at ``code``;
+    none if they were given stacks of advice."""
+    found = set()
+    for arena in range(MOST_ARENAS):
+        at = code + arena * ARENA_SIZE + runtime().symbols["gilk_params"]
+        words = (ArenaWord.PLACES, ArenaWord.ADVICE)
+        table, advice = (int.from_bytes(process.keeper.peek(at + word, 8), "little") for word in words)
+        if advice:
+            return []
+        if table in (code + TABLES, code + TABLES + TABLE_SIZE):
+            found.add(table)
+    return sorted(found)
 
 
 def _open_to_others(process: Process) -> None:

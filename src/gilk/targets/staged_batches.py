@@ -23,11 +23,12 @@ class StagedBatches:
         self.live: dict[int, LiveBatch] = {}
         self._past: list[LiveBatch] = []
         self._everywhere: Places | None = None  # computed by everywhere()
+        self._ever: Places | None = None  # computed by ever()
         self._known_places: dict[object, Places] = {}
 
     def stage(self, number: int, batch: Batch) -> None:
         self.live[number] = LiveBatch(batch)
-        self._everywhere = None
+        self._everywhere = self._ever = None
 
     def forget(self, number: int) -> None:
         """Drop a batch that has no active units."""
@@ -60,7 +61,9 @@ class StagedBatches:
 
     def ever(self) -> Places:
         """The places of all batches that the session has ever had."""
-        return Places([one.batch for one in self.all])
+        if self._ever is None:
+            self._ever = Places([one.batch for one in self.all])
+        return self._ever
 
     def everywhere(self) -> Places:
         """The places of all live batches."""

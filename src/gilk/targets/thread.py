@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 from gilk.targets import ptrace
+from gilk.targets.frames import ContextRegisters
 from gilk.values import dataclass
 
+#: The general registers, by their numbers.
+_GENERAL = (
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+)  # fmt: skip
 _RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
 
 
@@ -29,6 +34,18 @@ class Thread:
     def move(self, rip: int) -> None:
         self.registers.rip = rip
         self.dirty = True
+
+    def context(self) -> ContextRegisters:
+        """The general registers, flags and rip."""
+        general = tuple(getattr(self.registers, name) for name in _GENERAL)
+        return ContextRegisters(general, self.registers.eflags, self.registers.rip)
+
+    def take(self, registers: ContextRegisters) -> None:
+        """Set the general registers, flags and rip."""
+        for name, value in zip(_GENERAL, registers.general, strict=True):
+            setattr(self.registers, name, value)
+        self.registers.eflags = registers.flags
+        self.move(registers.rip)
 
     def attach_block(self, base: int) -> None:
         self.registers.gs_base = base

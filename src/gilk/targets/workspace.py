@@ -38,12 +38,12 @@ from gilk.toolchain.runtime import runtime
 
 ARENA_SIZE = 64 << 20
 HELD_SIZE = 64 << 10  # writable data of instruments, below the key page
-_MOST_ARENAS = 8
+MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
-_TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
-_TABLE_SIZE = 64 << 20
+TABLES = MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
+TABLE_SIZE = 64 << 20
 _TRIES = 8  # attempts to map memory where the process maps some itself at the same time
-_CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
+CODE_SIZE = TABLES + 2 * TABLE_SIZE
 
 
 class Workspace:
@@ -62,11 +62,11 @@ class Workspace:
         self.shape = Shape(counters, rings)
         try:
             name = f"{os.getpid()}-{os.urandom(4).hex()}"
-            code_fd, data_fd = process.keeper.set_up(name, _CODE_SIZE, data_size)
+            code_fd, data_fd = process.keeper.set_up(name, CODE_SIZE, data_size)
         except OSError as error:
             raise TargetError("refused-by-kernel", f"the process cannot map memory for gilk: {error}") from None
         try:
-            self._code, self.data = mmap.mmap(code_fd, _CODE_SIZE), mmap.mmap(data_fd, data_size)
+            self._code, self.data = mmap.mmap(code_fd, CODE_SIZE), mmap.mmap(data_fd, data_size)
         finally:
             os.close(code_fd)
             os.close(data_fd)
@@ -74,7 +74,7 @@ class Workspace:
         self._grounds: dict[str, PatchContext] = {}
         self._loaded: dict[int, Loaded] = {}
         self._replaced: list[PatchContext] = []  # kept alive: callers may know things by their identity
-        self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
+        self._puns = PunPages(process.occupied(), MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
         self._mapped: set[int] = set()
         self._batch = 0
         self._table = 0
@@ -128,7 +128,7 @@ class Workspace:
         tries = 0
         while True:
             start = find_room(self._process.occupied(), loaded.start, loaded.end, ARENA_SIZE + below)
-            if start is None or len(self._sites) >= _MOST_ARENAS:
+            if start is None or len(self._sites) >= MOST_ARENAS:
                 raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
             try:
                 self._process.keeper.map_arena(ArenaMap(start + below, ARENA_SIZE, offset, HELD_SIZE))
@@ -334,10 +334,10 @@ class Workspace:
         """Give the runtime the table of the original places that patches stand for; ``batches`` are all that may be
         executed, the newest last. A table that is too large is not given."""
         table = places_table(batches, in_force)
-        if len(table) > _TABLE_SIZE:
+        if len(table) > TABLE_SIZE:
             return
         self._table ^= 1
-        offset = _TABLES + self._table * _TABLE_SIZE
+        offset = TABLES + self._table * TABLE_SIZE
         self._code[offset : offset + len(table)] = table
         self._code_address = self._code_address or self._process.keeper.code_address()
         self._parameters.tell(ArenaWord.PLACES, self._code_address + offset)
