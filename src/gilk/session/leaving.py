@@ -14,7 +14,7 @@ from gilk.arch.decode import decode
 from gilk.errors import UsageError
 from gilk.session.places import FunctionView, functions
 from gilk.session.request import CFunction, Wanted
-from gilk.splice.advice import LEAVING, JumpsBack, Leaving, Unwinds
+from gilk.splice.advice import LEAVING, JumpsBack, LeavingEntry, Unwinds
 from gilk.targets.base import Target
 from gilk.values import dataclass
 
@@ -31,7 +31,7 @@ class LeavingFunction:
     """A function by which calls are left, and the instrument that its entry gets."""
 
     view: FunctionView
-    kind: type[Leaving]
+    kind: type[LeavingEntry]
 
     @property
     def wanted(self) -> Wanted:

@@ -159,7 +159,7 @@ class AdvisedReturn(Compared):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class LeavingEntry:
     """The instrument at the entry of a function by which calls are left that do not return. ``thunk`` is the runtime's
     way in.
     """
@@ -181,12 +181,12 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class JumpsBack(Leaving):
+class JumpsBack(LeavingEntry):
     """The instrument of longjmp()."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unwinds(Leaving):
+class Unwinds(LeavingEntry):
     """The instrument of _Unwind_SetIP()."""
 
 
