@@ -111,3 +111,65 @@ def test_a_session_refused_by_a_weaving_is_told_how_to_remove_that(program: Path
         assert (refused.returncode, "(gs-in-use)" in refused.stderr) == (4, True), refused.stderr
         assert "`gilk aspect list`" in refused.stderr and f"`gilk restore {one.pid}`" in refused.stderr
         assert one.ask() == "102 -1"
+
+
+#: Each round begins 1400 threads, eight at a time, and prints how many of their calls had which result. A few threads
+#: stay: they have called before the weaver was killed, and call again in each round.
+THREADS = """
+#include <pthread.h>
+#include <semaphore.h>
+NOINLINE long one(long k) { __asm__ volatile(""); return 2 * k; }
+NOINLINE long two(long k) { __asm__ volatile(""); return 3 * k; }
+static long plain, fixed, wrong;
+static sem_t begin[4], end[4];
+static void call(void)
+{
+	long result = one(3);
+
+	__atomic_fetch_add(result == 6 ? &plain : result == 106 ? &fixed : &wrong, 1, __ATOMIC_RELAXED);
+}
+static void *brief(void *p) { call(); return p; }
+static void *staying(void *p)
+{
+	for (long n = (long)p;;) {
+		sem_wait(&begin[n]);
+		call();
+		sem_post(&end[n]);
+	}
+	return 0;
+}
+static void one_round(void)
+{
+	static int begun;
+	pthread_t id[8];
+
+	for (long n = 0; n < 4; n++) {
+		if (!begun) {
+			sem_init(&begin[n], 0, 0);
+			sem_init(&end[n], 0, 0);
+			pthread_create(id, 0, staying, (void *)n);
+		}
+		sem_post(&begin[n]);
+		sem_wait(&end[n]);
+	}
+	begun = 1;
+	for (int k = 0; k < 175; k++) {
+		for (int n = 0; n < 8; n++) pthread_create(&id[n], 0, brief, 0);
+		for (int n = 0; n < 8; n++) pthread_join(id[n], 0);
+	}
+	printf("%ld %ld %ld\\n", plain, fixed, wrong);
+	plain = fixed = wrong = 0;
+}
+"""
+CALLS = 1400 + 4
+
+
+def test_threads_have_their_advice_however_many_there_were_before(tmp_path: Path) -> None:
+    """A weaving that stays has buffers for 1024 threads, which those that have ended leave to later ones."""
+    with rounds(build(tmp_path, THREADS)) as one:
+        assert one.ask() == f"{CALLS} 0 0"
+        with woven(tmp_path, one) as number:
+            kill(number)
+            assert [one.ask() for _ in range(3)] == [f"0 {CALLS} 0"] * 3
+        assert one.ask() == f"{CALLS} 0 0"
+        assert differences(one.pid) == []

@@ -20,7 +20,8 @@ from gilk.lang.aspect.events import read_events
 from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.model import AspectModel
 from tests.behaviour.advised import Rounds, aspects, build, rounds
-from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.harness import differences, leftovers, run_gilk, wait_for
+from tests.behaviour.test_weavings import matches
 from tests.lang.aspect.files import checked
 
 #: Each round, four threads call `hit` one after the other, and then do what the round says for them. The first round
@@ -230,6 +231,54 @@ def test_a_thread_of_a_process_that_nobody_has_woven_joins(program: Path, tmp_pa
             assert [each.text for each in weaving.reports()] == [f"{tids[2]} 1"]
         assert refused == {}
         assert [differences(each.pid) for each in (asks, asked)] == [[], []]
+
+
+MEMBERS = """
+group A; group B;
+aspect of_a: A: call(long hit(long k)) then { report("%d", tid()); };
+aspect of_b: B: call(long hit(long k)) then { report("%d in B", tid()); };
+aspect pairs: perthread seq(A: call(long hit(long k)); A: call(long hit(long other)));
+aspect anywhere: call(long hit(long k));
+"""
+
+
+def test_threads_are_members_from_the_beginning(program: Path, tmp_path: Path) -> None:
+    with rounds(program) as one, rounds(program) as whole:
+        tids, others = tids_of(one), tids_of(whole)
+        with gilk.weave(aspects(tmp_path, MEMBERS), A=[tids[1], tids[3], whole.pid], B=tids[1]) as weaving:
+            assert [one.ask(), whole.ask()] == ["8", "8"], "the program's own results"
+            expected = [str(tids[1]), f"{tids[1]} in B", str(tids[3]), *map(str, others)]
+            assert sorted(each.text for each in weaving.reports()) == sorted(expected)
+            one.ask()
+            found = {each.name: each.matches for each in weaving.counts()}
+            assert found == {"of_a": (2 * 2 + 4,), "of_b": (2,), "pairs": (2 * 2 + 4, 2), "anywhere": (2 * 4 + 4,)}
+            with pytest.raises(GilkError) as raised:
+                weaving.add("A", tids[0])
+            assert raised.value.slug == "no-such-process"
+        assert [(differences(each.pid), leftovers(each.pid)) for each in (one, whole)] == [([], [])] * 2
+
+
+def test_threads_are_given_on_the_command_line(program: Path, tmp_path: Path) -> None:
+    """The weaver knows them as those that have joined by themselves: a thread of the same process may join later."""
+    path = aspects(tmp_path, MEMBERS + "A: call(void enlist(int n)) then { join(A, pid()); };")
+    with rounds(program) as one:
+        tids = tids_of(one)
+        refused = run_gilk("weave", path, "-p", str(tids[1]), "--for", "1")
+        assert f"{tids[1]} is a thread of process {one.pid} (no-such-process)" in refused.stderr
+        dry = run_gilk("weave", path, "-g", f"A={tids[1]}", "--dry-run")
+        assert "each hit asks whether its thread is a member" in dry.stdout and dry.returncode == 0
+        done = run_gilk("weave", path, "-g", f"A={tids[1]},{tids[2]}", "-g", f"B={tids[2]}", "-d")
+        assert done.returncode == 0, done.stderr
+        number = done.stdout.strip()
+        try:
+            one.ask()
+            shown = json.loads(run_gilk("aspect", "show", number, "--json").stdout)
+            assert [each["matches"] for each in shown["aspects"]] == [[2], [1], [2, 0], [4], [0]]
+            one.ask()  # thread 1 has its process join
+            assert wait_for(lambda: one.ask() and matches(int(number))["of_a"] >= 2 * 2 + 4)
+        finally:
+            assert run_gilk("aspect", "remove", number).returncode == 0
+        assert (differences(one.pid), leftovers(one.pid)) == ([], [])
 
 
 def test_the_table_has_room_for_threads_that_come_after_others_have_ended() -> None:

@@ -72,3 +72,10 @@ def test_bytes_that_are_no_text_are_an_error(tmp_path: Path, capsys: pytest.Capt
     path.write_bytes(b"call(void \xff\xfe(int a));\x00\x1b[31m")
     assert main(["aspect", "check", str(path)]) == 1
     assert "A_SIGNATURE" in (told := capsys.readouterr().err) and "\x1b" not in told
+
+
+def test_a_file_without_an_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also by the commands that weave, before they touch a process."""
+    for command in (["aspect", "check", "/dev/zero"], ["weave", "/dev/zero", "-p", "1"]):
+        assert main(command) == 2
+        assert "more than 4 million characters (bad-aspects)" in capsys.readouterr().err

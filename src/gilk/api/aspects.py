@@ -92,8 +92,8 @@ def weave(
 
     if isinstance(file, str | Path):
         file = read_aspects(file, defines)
-    of, attached = members_of(file, targets, groups, members)
-    woven = Woven(file, of, attached, at_least, kernel or K, allow_kernel_replace)
+    of, attached, threads = members_of(file, targets, groups, members)
+    woven = Woven(file, of, attached, at_least, kernel or K, allow_kernel_replace, threads)
     if not dry_run:
         woven.weave()
     return woven
@@ -142,7 +142,7 @@ def held(
         processes = hold(list(groups), command if elsewhere is None else ())
         try:
             of = {one.pid: groups.get(one.pid, every) for one in processes}
-            weaving = Weaving(file, of, processes, at_least, persist, kernel, replaces)
+            weaving = Weaving(file, of, processes, at_least, persist, kernel, replaces, members.threads)
             weaving.kills_unstarted = True
             yield weaving, members, elsewhere
         finally:

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 
 from gilk.api.kernels import Kernel
 from gilk.api.processes import Target
-from gilk.engines.aspect.membership import check_group
+from gilk.engines.aspect.membership import check_group, thread_members
+from gilk.engines.aspect.thread_groups import ThreadGroups
 from gilk.engines.aspect.weaving import Weaving
-from gilk.errors import UsageError
+from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.woven import DryShadow
 from gilk.render.woven_tables import KeyPart, key_of, value_of
@@ -30,14 +31,14 @@ class Woven(Weaving):
 
     def __init__(
         self, file: CheckedFile, groups: Mapping[int, Sequence[str]], targets: Iterable[Target], at_least: int | None,
-        kernel: Kernel | None, replaces: bool,
+        kernel: Kernel | None, replaces: bool, threads: Mapping[int, ThreadGroups],
     ) -> None:  # fmt: skip
         self._own, self._gone = ExitStack(), False
         given = {one.pid: one.process for one in targets}
         with self._own:
             held = [given.get(pid) or self._attached(pid) for pid in groups]
             target = kernel.target if kernel is not None else None
-            super().__init__(file, groups, held, at_least, kernel=target, replaces=replaces)
+            super().__init__(file, groups, held, at_least, kernel=target, replaces=replaces, threads=threads)
             self._own = self._own.pop_all()  # else they are let go with the error
 
     def _attached(self, pid: int) -> Process:
@@ -62,6 +63,9 @@ class Woven(Weaving):
         `bad-group` and the errors of `weave`; then the others go on as before."""
         check_groups(self.file, [group])
         pid = member.pid if isinstance(member, Target) else member
+        if thread_members([(group, pid)]):
+            hint = "threads are members from the beginning, or by join() in advice"
+            raise TargetError("no-such-process", f"{pid} is a thread, and no process", hint)
         woven = next((one for one in self.processes if one.process.pid == pid), None)
         if woven is not None:
             if group not in woven.groups:
@@ -104,20 +108,30 @@ class Woven(Weaving):
                 super().unweave()
 
 
-def members_of(file: CheckedFile, targets: Sequence[Target], groups: Mapping[int, Sequence[str]] | None,
-               named: Mapping[str, MembersOf]) -> tuple[dict[int, tuple[str, ...]], list[Target]]:  # fmt: skip
-    """The groups of each process, and the processes that are attached already. ``targets`` are members of the groups
-    that ``groups`` gives them, or of all; ``named`` has members by group. Raises UsageError `bad-group`."""
+def members_of(
+    file: CheckedFile, targets: Sequence[Target], groups: Mapping[int, Sequence[str]] | None,
+    named: Mapping[str, MembersOf],
+) -> tuple[dict[int, tuple[str, ...]], list[Target], dict[int, ThreadGroups]]:  # fmt: skip
+    """The groups of each process, the processes that are attached already, and the groups of single threads.
+
+    ``targets`` are members of the groups that ``groups`` gives them, or of all; ``named`` has members by group. Raises
+    UsageError `bad-group`.
+    """
     check_groups(file, named)
     every = tuple(group.name for group in file.groups)
     found = {one.pid: list((groups or {}).get(one.pid, every)) for one in targets}
     attached = list(targets)
-    for group, members in named.items():
-        for one in [members] if isinstance(members, int | Target) else members:
+    each = {group: [of] if isinstance(of, int | Target) else list(of) for group, of in named.items()}
+    threads = thread_members((group, one) for group, of in each.items() for one in of if isinstance(one, int))
+    for group, members in each.items():
+        for one in members:
+            if isinstance(one, int) and one in threads:
+                found.setdefault(threads[one].pid, [])
+                continue
             own = found.setdefault(one if isinstance(one, int) else one.pid, [])
             own.extend([group] if group not in own else [])
             attached += [one] if isinstance(one, Target) else []
-    return {pid: tuple(own) for pid, own in found.items()}, attached
+    return {pid: tuple(own) for pid, own in found.items()}, attached, threads
 
 
 def check_groups(file: CheckedFile, names: Iterable[str]) -> None:

@@ -12,10 +12,12 @@ from gilk.session import advising
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPlace
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
+from gilk.session.leaving import LeavingFunction
 from gilk.session.places import Place, places_at
 from gilk.session.probing import Points
 from gilk.session.session import Session
 from gilk.splice.access import Accessed
+from gilk.splice.advice import LEAVING
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
@@ -55,19 +57,31 @@ class AdvisedSession(Session):
         """
         return self.advise_all([AdvisedCalls(points, advice)])
 
-    def advise_all(self, advised: Iterable[AdvisedCalls], accesses: Iterable[AdvisedAccess] = ()) -> tuple[Probe, ...]:
-        """The same as advise(), for several pieces of advice in one change, and for advice on accesses of variables."""
+    def advise_all(
+        self, advised: Iterable[AdvisedCalls], accesses: Iterable[AdvisedAccess] = (),
+        leaving: Iterable[LeavingFunction] = (),
+    ) -> tuple[Probe, ...]:  # fmt: skip
+        """The same as advise(), for several pieces of advice in one change, and for advice on accesses of variables.
+
+        ``leaving``: functions by which calls are left, which then count as left; if one is refused, left_out has it.
+        """
         advising.check_process(self.process)
         self.calls_left_out = []
         found = [each for calls in advised for each in self._found(calls)]
         self._check_new([one.place for one in found])
-        accessed = list(accesses)
-        wanted = [point.wanted for one in found for point in one.points] + [one.wanted for one in accessed]
+        accessed, leaves = list(accesses), list(leaving)
+        wanted = [
+            *(point.wanted for one in found for point in one.points),
+            *(one.wanted for one in accessed), *(one.wanted for one in leaves),
+        ]  # fmt: skip
         with self._numbered(wanted) as numbers:
             left = iter(numbers)
-            wants = [*self._wants(found, left), *(self._want_access(one, next(left)) for one in accessed)]
-            last = numbers[len(wanted) - len(accessed) :]
-            spared = {number for number, one in zip(last, accessed, strict=True) if one.partial}
+            wants = [
+                *self._wants(found, left), *(self._want_access(one, next(left)) for one in accessed),
+                *(self._want_leaving(one, next(left)) for one in leaves),
+            ]  # fmt: skip
+            may_go = [*(one.partial for one in accessed), *(True for _ in leaves)]
+            spared = {number for number, may in zip(reversed(numbers), reversed(may_go), strict=False) if may}
             probes = self._put_in(wants, numbers, spared, _together(found, numbers))
         owners = (one.place for one in found for _ in one.points)
         there = {probe.number for probe in probes}
@@ -87,6 +101,12 @@ class AdvisedSession(Session):
         )
         thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
         made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk, one.bounds)
+        return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
+
+    def _want_leaving(self, one: LeavingFunction, number: int) -> tuple[Entry, Want]:
+        place = one.view.entry
+        ground = self._ground(place.loaded)
+        made = one.kind(self._workspace.runtime_address(ground, LEAVING[one.kind]))
         return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
 
     def _found(self, calls: AdvisedCalls) -> Iterator[AdvisedPlace]:

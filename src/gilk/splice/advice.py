@@ -158,6 +158,40 @@ class AdvisedReturn(Compared):
     """The instrument in front of a return."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeavingEntry:
+    """The instrument at the entry of a function by which calls are left that do not return. ``thunk`` is the runtime's
+    way in.
+    """
+
+    thunk: int
+
+    @property
+    def reads(self) -> int:
+        return _EVERYTHING
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        """Append the code. A return address that the splice has pushed lies in the red zone meanwhile."""
+        if context.pushed:
+            builder.emit(asm.lea_stack(asm.RSP, context.pushed))
+        end = builder.label()
+        _leave(builder, end, end, self.thunk, lambda: None)
+        if context.pushed:
+            builder.emit(asm.lea_stack(asm.RSP, -context.pushed))
+
+
+@dataclass(frozen=True, slots=True)
+class JumpsBack(LeavingEntry):
+    """The instrument of longjmp()."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwinds(LeavingEntry):
+    """The instrument of _Unwind_SetIP()."""
+
+
+#: The functions of the runtime to which the instruments at entries of functions lead by which calls are left.
+LEAVING = {JumpsBack: "gilk_advice_jumps_back", Unwinds: "gilk_advice_unwinds"}
 _THUNKS: dict[type[Advised], str] = {
     ReachedEntry: "gilk_advice_reached",
     AdvisedStay: "gilk_advice_stays",

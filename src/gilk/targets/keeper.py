@@ -26,6 +26,7 @@ from gilk.targets.frames import hidden_restorers
 from gilk.targets.heirs import Heirs
 from gilk.targets.held import Held
 from gilk.targets.left import Left
+from gilk.targets.left_alone import leave_alone
 from gilk.targets.live_code import LiveBatch, LiveCode
 from gilk.targets.mapping import Mapper
 from gilk.targets.places import Places
@@ -290,11 +291,12 @@ class Keeper:
 
     def leaves_all(self) -> bool:
         """Whether everything in the target is to stay there without a keeper, as its word says. If so, the keeper opens
-        all gates, so that no thread waits for a client, and forgets the target: `gilk restore` needs nothing of what it
-        knows. Raises OSError."""
+        all gates, so that no thread waits for a client, has threads take over the buffers of those that have ended, and
+        forgets the target: `gilk restore` needs nothing of what it knows. Raises OSError."""
         if not (self.stay_word and self.held.name and self.present() and any(self.memory.read(self.stay_word, 8))):
             return False
         self._open_gates()
+        leave_alone(self.memory, self.held.data)
         self._let_go()
         return True
 

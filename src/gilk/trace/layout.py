@@ -67,7 +67,7 @@ CONTROL = np.dtype(
         *(("magic", "<u8"), ("version", "<u4"), ("blocks", "<u4"), ("first", "<u8"), ("stride", "<u8")),
         *(("counters", "<u4"), ("exhausted", "<u4"), ("ring", RING_CLASS, (CLASSES,))),
         *(("lost", "<u8"), ("next", "<u8"), ("noted", "<u8"), ("generation", "<u8"), ("claiming", "<u8")),
-        *(("self", "<u4"), ("unused", "<u4")),
+        *(("self", "<u4"), ("alone", "<u4")),
     ]
 )
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 from dataclasses import field
 from pathlib import Path
 
-from gilk.engines.aspect.checked import AspectReading, check
+from gilk.engines.aspect.checked import AspectReading, check, read_text
 from gilk.lang.aspect.automaton import Automaton
 from gilk.lang.aspect.deeds import AspectTally, Deed
 from gilk.lang.aspect.events import AspectEvent, read_events
 from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.model import AspectModel
 from gilk.values import dataclass
+
+_MOST_EVENTS = 256 << 20  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class ExplainedAspects:
 def explain(path: Path, events: Path | None = None) -> ExplainedAspects:
     """Explain a file of aspects, and run its model on the file ``events``, if there is one.
 
-    Raises UsageError `bad-events`, `event-lacks-value`; OSError if a file cannot be read.
+    Raises UsageError `bad-aspects`, `bad-events`, `event-lacks-value`; OSError if a file cannot be read.
     """
     reading = check(path)
     if reading.check.file is None:
@@ -40,7 +42,7 @@ def explain(path: Path, events: Path | None = None) -> ExplainedAspects:
     found = automata(reading.check.file)
     if events is None:
         return ExplainedAspects(reading, found)
-    listed = read_events(events.read_text("utf-8", "surrogateescape").split("\n"))
+    listed = read_events(read_text(events, "bad-events", _MOST_EVENTS).split("\n"))
     model = AspectModel(found)
     steps = tuple((event, model.step(event)) for event in listed)
     return ExplainedAspects(reading, found, steps, model.counts())

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
+from gilk.engines.aspect.thread_groups import ThreadGroups
 from gilk.errors import TargetError, UsageError
+from gilk.targets.alive import process_of
 from gilk.targets.selecting import Seen, descendants, named
 from gilk.values import dataclass
 
@@ -76,15 +78,39 @@ def check_group(name: str, every: Collection[str]) -> None:
         raise UsageError("bad-group", f"the file has no group {name!r}", f"it has {', '.join(every) or 'none'}")
 
 
+def thread_members(named: Iterable[tuple[str, int]]) -> dict[int, ThreadGroups]:
+    """The threads among ``named``, which has groups with numbers of processes and threads; by number. The first thread
+    of a process stands for the process.
+    """
+    found: dict[int, ThreadGroups] = {}
+    for group, number in named:
+        pid = process_of(number)
+        if pid not in (None, number):
+            found[number] = found.get(number, ThreadGroups(pid)).changed(group, True)
+    return found
+
+
 class Members:
-    """The groups that each process is a member of. ``every``: the groups of the file, in its order."""
+    """The groups that each process is a member of. ``every``: the groups of the file, in its order. ``threads``: the
+    single threads that are members from the beginning, by number.
+    """
 
     def __init__(self, choices: Sequence[MemberChoice], every: Sequence[str]) -> None:
-        """Raises UsageError `bad-group` if the file does not have a group that a choice names."""
+        """Raises UsageError `bad-group` if the file does not have a group that a choice names, TargetError
+        `no-such-process` if a thread was to be a member of all groups.
+        """
         for one in choices:
             if one.group:
                 check_group(one.group, every)
-        self._choices, self.every = tuple(choices), tuple(every)
+        self.threads = thread_members((one.group, int(one.word)) for one in choices if one.how is MemberKind.PID)
+        for tid, known in self.threads.items():
+            if "" in known.joined:
+                hint = f"give that process, or GROUP={tid} in a file with groups"
+                raise TargetError("no-such-process", f"{tid} is a thread of process {known.pid}", hint)
+        self._choices = tuple(
+            one for one in choices if one.how is not MemberKind.PID or int(one.word) not in self.threads
+        )
+        self.every = tuple(every)
         self._joined: dict[int, set[str]] = {}
         self._left: dict[int, set[str]] = {}
 
@@ -94,14 +120,14 @@ class Members:
         return any(one.watched for one in self._choices)
 
     def first(self, found: Iterable[Seen]) -> dict[int, tuple[str, ...]]:
-        """The groups of each member at the start, by pid. Raises TargetError `no-such-process` if no process has a
-        chosen name."""
+        """The groups of each member at the start, by pid; () for a process that only threads of are members. Raises
+        TargetError `no-such-process` if no process has a chosen name."""
         there = list(found)
         for one in self._choices:
             if one.how is MemberKind.NAME and not one.of(there):
                 hint = "gilk sees those that it may look into"
                 raise TargetError("no-such-process", f"no process is called {one.word!r}", hint)
-        return self._grouped(self._choices, there)
+        return dict.fromkeys((one.pid for one in self.threads.values()), ()) | self._grouped(self._choices, there)
 
     def later(self, found: Iterable[Seen]) -> dict[int, tuple[str, ...]]:
         """The groups, by pid, of the processes that are watched for, and of those that advice has joined."""

@@ -34,7 +34,7 @@ class Tender:
 
     def __init__(self, weaving: Weaving, members: Members, tell: Telling) -> None:
         self._weaving, self._members, self._tell = weaving, members, tell
-        self._threads = KnownThreads()
+        self._threads = KnownThreads(weaving.threads)
         self._watched = Watched()
         self._done: set[_Birth] = set()  # processes that are not tried again
         self._since: dict[_Birth, float] = {}

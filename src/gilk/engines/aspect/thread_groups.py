@@ -8,7 +8,7 @@ A thread is a member of the groups of its process, unless it has itself joined a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gilk.values import dataclass
 
@@ -83,10 +83,10 @@ class ThreadTable:
 
 
 class KnownThreads:
-    """The threads that have joined or left groups by themselves."""
+    """The threads that have joined or left groups by themselves. ``known``: those at the beginning, by number."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, ThreadGroups] = {}
+    def __init__(self, known: Mapping[int, ThreadGroups]) -> None:
+        self._known = dict(known)
 
     def change(self, pid: int, tid: int, group: str, joins: bool) -> ThreadGroups:
         """Note that a thread joins a group or leaves it; returns all that is known of it then."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
@@ -40,17 +42,19 @@ class Weaving:
     def __init__(
         self, file: CheckedFile, members: Mapping[int, Sequence[str]], held: Sequence[Process],
         at_least: int | None = None, persist: bool = False, kernel: KernelTarget | None = None,
-        replaces: bool = False,
+        replaces: bool = False, threads: Mapping[int, ThreadGroups] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """Plan a weaving; nothing is woven yet.
 
         ``members``: by pid, the groups of each process of ``held``. ``at_least``: how many processes are enough if
         others are refused; None: all are needed. ``refused`` has the errors of those that were refused, by pid.
         ``persist``: everything stays in when gilk is killed. ``kernel``: the kernel for the elements that are placed
-        there. ``replaces``: advice may stand in place of functions of the kernel. Raises UsageError `cannot-weave`, and
-        as WovenProcess does.
+        there. ``replaces``: advice may stand in place of functions of the kernel. ``threads``: by number, the threads
+        that are members of groups by themselves from the beginning. Raises UsageError `cannot-weave`, and as
+        WovenProcess does.
         """
-        self.file = file = confined_file(file, bool(held), replaces)
+        self.threads = dict(threads)
+        self.file = file = replace(confined_file(file, bool(held), replaces), of_threads=bool(threads))
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables)
@@ -67,7 +71,9 @@ class Weaving:
         self.refused: dict[int, GilkError] = {}
         self.kills_unstarted = False  # whether to kill a launched program that has not begun upon a refusal
         self._at_least, self._persist = at_least, persist
-        planned = (self._tried(one, partial(self._planned, one, members[one.pid])) for one in held)
+        planned = (
+            self._tried(one, partial(self._planned, one, members[one.pid], self._of_threads(one.pid))) for one in held
+        )
         self.processes: tuple[WovenProcess, ...] = tuple(one for one in planned if one is not None)
         self._check_enough()
 
@@ -81,6 +87,11 @@ class Weaving:
         if self._on_both:
             check_same_machine(target)
         return WovenKernel(target, self.file, self._aspects, self._layout)
+
+    def _of_threads(self, pid: int) -> tuple[str, ...]:
+        """The groups that threads of the process are members of by themselves from the beginning."""
+        joined = {group for one in self.threads.values() if one.pid == pid for group in one.joined}
+        return tuple(one.name for one in self.file.groups if one.name in joined)
 
     def _planned(self, process: Process, groups: Sequence[str], of_threads: Sequence[str] = ()) -> WovenProcess:
         return WovenProcess(process, self.file, self._aspects, self._layout, groups, of_threads)
@@ -126,6 +137,7 @@ class Weaving:
             self._check_enough()
             if self.kernel is not None:
                 self.kernel.weave()
+            self._put_threads()
         except BaseException:
             self._abandon()
             raise
@@ -184,6 +196,13 @@ class Weaving:
     def put_thread(self, tid: int, groups: ThreadGroups) -> bool:
         """Have a thread be a member of groups by itself; returns whether there was room for it."""
         return self._memory.there and self._threads.put(tid, groups)
+
+    def _put_threads(self) -> None:
+        """Make the threads members that are so from the beginning. Raises UsageError `cannot-weave`."""
+        for tid, groups in self.threads.items():
+            if not self.put_thread(tid, groups):
+                why = f"thread {tid} is one too many that is a member of groups by itself"
+                raise UsageError("cannot-weave", why, "have whole processes be members")
 
     def drop_thread(self, tid: int) -> None:
         """Forget that a thread, which has ended, was a member by itself."""

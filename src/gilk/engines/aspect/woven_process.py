@@ -24,6 +24,7 @@ from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPoint, check_process, wanted
+from gilk.session.leaving import leaving
 from gilk.splice.advice import ReachedEntry
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
@@ -174,11 +175,17 @@ class WovenProcess:
         self._reports = ReportReader(session.stored)
 
     @property
+    def _elements(self) -> Iterator[MetElement]:
+        """The elements that match calls or accesses in this process; some come several times."""
+        for shadow in self.shadows:
+            yield from shadow.met.elements
+        for met in (met for one in self.accesses for met in (one.read, one.write) if met is not None):
+            yield from met.elements
+
+    @property
     def _walks(self) -> bool:
         """Whether the C in this process walks stacks."""
-        elements = [one for shadow in self.shadows for one in shadow.met.elements]
-        mets = (met for one in self.accesses for met in (one.read, one.write) if met is not None)
-        return any(one.walks for one in (*elements, *(each for met in mets for each in met.elements)))
+        return any(one.walks for one in self._elements)
 
     def weave(self) -> None:
         """Put everything in, in one change; the common state says which aspects are on.
@@ -189,7 +196,8 @@ class WovenProcess:
             AdvisedCalls(one.view.entry, advice, one.met.number, one.met.function, one.met.partial)
             for one, advice in self.advice()
         ]
-        self.session.advise_all(calls, self.accessed())
+        asks = verifies(tuple(self._elements)) or any(one.met.tracked for one in self.shadows)
+        self.session.advise_all(calls, self.accessed(), leaving(self.process) if asks else ())
 
     def stay(self) -> None:
         """Have everything stay when gilk is killed, for as long as the common state says so. Raises TargetError."""

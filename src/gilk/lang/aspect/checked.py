@@ -292,7 +292,9 @@ class CheckedGroup:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file of aspects. ``process_c`` and ``kernel_c``: the parts of the file's own C, in order."""
+    """A file of aspects. ``process_c`` and ``kernel_c``: the parts of the file's own C, in order. ``of_threads``:
+    single threads are members of groups from the beginning.
+    """
 
     source: Source
     groups: tuple[CheckedGroup, ...]
@@ -301,10 +303,15 @@ class CheckedFile:
     process_c: tuple[CheckedC, ...]
     kernel_c: tuple[CheckedC, ...]
     aspects: tuple[CheckedAspect, ...]
+    of_threads: bool = False
 
     @property
     def regroups(self) -> bool:
-        """Whether advice has processes and threads join groups and leave them."""
+        """Whether a thread may be a member of other groups than its process: advice has processes and threads join
+        groups and leave them, or single threads are members from the beginning.
+        """
+        if self.of_threads:
+            return True
         advice = (element.advice for one in self.aspects for element in (*one.elements, *one.until))
         texts = [one.body.text for one in advice if one is not None]
         return any(True for text in texts for word in ("join", "leave") for _ in calls(text, word))

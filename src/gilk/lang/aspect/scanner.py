@@ -14,6 +14,9 @@ from gilk.lang.aspect.ast import CText
 from gilk.lang.aspect.tags import AspectTag
 from gilk.lang.syntax.source import Rejected, Source, Span
 
+#: How deeply brackets may be nested in a fragment of C; clang takes as many.
+_DEEPEST = 256
+
 
 class Lexeme(Enum):
     NAME = auto()
@@ -125,6 +128,8 @@ class AspectScanner:
     def _bracket(self, found: re.Match[str], open_: list[tuple[str, int]]) -> None:
         if found["open"]:
             open_.append((found["open"], found.start()))
+            if len(open_) > _DEEPEST:
+                raise Rejected(AspectTag.A_C, Span(*found.span()), "brackets are nested too deeply", "use functions")
         elif found["close"]:
             if not open_ or _CLOSES[open_[-1][0]] != found["close"]:
                 before = f": {open_[-1][0]} is open" if open_ else ""

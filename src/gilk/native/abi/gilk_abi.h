@@ -91,7 +91,7 @@ struct gilk_control {
 	gilk_u64 generation; /* incremented when the memory of a client is added or removed */
 	gilk_u64 claiming; /* threads that may be looking at memory of clients; atomic */
 	gilk_u32 self;	  /* in a client's memory: its number among the parts; 0: blocks are claimed here */
-	gilk_u32 unused;
+	gilk_u32 alone;	   /* not 0: no client frees blocks any more; when blocks were last looked through (claim.c) */
 };
 
 /*
@@ -161,7 +161,7 @@ struct gilk_advising {
 
 struct gilk_block {
 	gilk_u64 owner; /* fs base + key; 0: no one's */
-	gilk_u32 state; /* 0 free, 1 in use */
+	gilk_u32 state; /* 0 free, 1 in use, 2 about to change hands, when no client is there */
 	gilk_u32 index;
 	gilk_u32 pid; /* the client's number for its own process; for others, their own number */
 	gilk_u32 tid; /* gettid(2): in a PID namespace, the thread's own number there */

@@ -332,20 +332,31 @@ gilk_advice_returned:
 	lahf
 	seto	%al
 	push	%rax
-	rdfsbase %rax
+9:	rdfsbase %rax
 	add	gilk_key(%rip), %rax
 	cmp	%gs:0, %rax
-	jne	2f
+	jne	8f
 	mov	%gs:NEWEST, %rcx
 	jrcxz	2f
 	lea	PUSHED+24(%rsp), %rax
 	cmp	RSP(%rcx), %rax
 	jne	1f
+	.subsection 1
+8:	cmpq	$0, gilk_key(%rip)	/* no thread has claimed a block in this arena yet */
+	jne	7f
+	call	gilk_claim_thunk
+	jnc	9b
+7:	jmp	2f
+	.previous
 	.endm
 
 	.macro	end_look function
 	jmp	2f
 1:	lea	PUSHED+24(%rsp), %rax
+	end_asking \function
+	.endm
+
+	.macro	end_asking function
 	ask	\function
 2:	pop	%rax
 	add	$127, %al
@@ -386,6 +397,32 @@ gilk_advice_stays:
 	first_of_list
 	movq	$0, PASSED(%rcx)
 	end_look gilk_advice_keep
+
+/* Go to 1 if there are calls with advice that may be left, and else to 2. */
+	.macro	begin_leaving
+	begin_look
+	jmp	1f
+	.endm
+
+/* longjmp(env) has been entered. The stack pointer is the seventh word of env; glibc has encoded it. */
+	.globl gilk_advice_jumps_back
+gilk_advice_jumps_back:
+	begin_leaving
+1:	mov	48(%rdi), %r11
+	mov	%r11, %rax
+	ror	$17, %rax
+	xor	%fs:0x30, %rax
+	end_asking gilk_advice_longjmp
+
+/*
+ * The unwinder is told where to go on: _Unwind_SetIP(context, address). The context has the stack pointer of the
+ * function that goes on, where session/leaving.py has looked that _Unwind_GetCFA() takes it from.
+ */
+	.globl gilk_advice_unwinds
+gilk_advice_unwinds:
+	begin_leaving
+1:	mov	144(%rdi), %rax
+	end_asking gilk_advice_unwound
 
 /* T proceed(): call the function with the arguments as they came. */
 	.globl gilk_advice_proceed

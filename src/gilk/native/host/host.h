@@ -103,6 +103,9 @@ struct host_stack { /* stack_t */
 /* The alternate signal stack of the thread; HOST_NO_STACK where the host cannot tell. */
 static inline void host_other_stack(struct host_stack *stack);
 
+/* Whether the process `pid`, by its number in this PID namespace, has no thread `tid`. 0 where the host cannot tell. */
+static inline int host_is_gone(gilk_u32 pid, gilk_u32 tid);
+
 /* Make `block` the block of this thread. */
 static inline void host_attach(struct gilk_block *block);
 

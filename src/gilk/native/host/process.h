@@ -104,6 +104,11 @@ static inline void host_signal(gilk_u32 pid, gilk_u32 tid, gilk_u32 number)
 	host_syscall4(234, pid, tid, number, 0); /* tgkill */
 }
 
+static inline int host_is_gone(gilk_u32 pid, gilk_u32 tid)
+{
+	return host_syscall4(234, pid, tid, 0, 0) == (gilk_u64)-3; /* tgkill without a signal: ESRCH */
+}
+
 struct host_span {
 	gilk_u64 address;
 	gilk_u64 size;

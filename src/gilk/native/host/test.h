@@ -7,6 +7,7 @@
 #ifndef GILK_HOST_TEST_H
 #define GILK_HOST_TEST_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -84,6 +86,11 @@ static inline void host_signal(gilk_u32 pid, gilk_u32 tid, gilk_u32 number)
 	host_test.signal_pid = pid;
 	host_test.signal_tid = tid;
 	host_test.signal_number = number;
+}
+
+static inline int host_is_gone(gilk_u32 pid, gilk_u32 tid)
+{
+	return syscall(SYS_tgkill, pid, tid, 0) < 0 && errno == ESRCH;
 }
 
 /* How many of the `size` bytes at `address` come before the first byte that cannot be read. */

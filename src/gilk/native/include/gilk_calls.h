@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The calls around a call (gilk_aspect.h includes this). A function that a control flow names has a frame, to which its
- * activation (runtime/advice.h) points while the function runs. The engine drops the activations of calls that were left
- * by a jump before any advice runs, so all activations belong to calls that still go on. Advice owns none of them.
+ * activation (runtime/advice.h) points while the function runs. When a call is left by longjmp() or an exception, the
+ * engine takes its frame away. Advice owns no activation.
  */
 #ifndef GILK_CALLS_H
 #define GILK_CALLS_H
@@ -27,7 +27,7 @@ struct gilk_activation_head { /* struct gilk_activation */
 	const struct gilk_about *about; /* the function: functions of one signature share the C */
 	gilk_u64 others[25];
 	const struct gilk_frame *frame;
-	gilk_u64 caller; /* the return address */
+	gilk_u64 caller; /* the return address; 0: the call was left by a jump */
 };
 
 static inline struct gilk_activation_head *gilk_own_call(void)

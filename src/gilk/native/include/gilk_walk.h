@@ -90,7 +90,7 @@ static inline const struct gilk_activation_head *gilk_walk_misses(struct gilk_wa
 	unsigned deep = 0;
 
 	for (;;) {
-		while (one && of->walk.slot == (gilk_u64)one->rsp && of->walk.pc == one->caller)
+		while (one && (!one->caller || (of->walk.slot == (gilk_u64)one->rsp && of->walk.pc == one->caller)))
 			one = one->previous;
 		if (!one)
 			return 0;

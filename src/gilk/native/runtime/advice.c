@@ -106,6 +106,29 @@ void gilk_advice_prune_reached(gilk_u64 rsp)
 	gilk_advice_prune(rsp);
 }
 
+/* Mark, and do not drop: longjmp() may run on the stack of advice itself, where new advice would then overwrite it. */
+void gilk_advice_unwound(gilk_u64 to)
+{
+	struct gilk_advising *state = &host_block()->advising;
+	struct gilk_activation *one;
+	struct host_stack other;
+
+	if (state->high - to < GILK_ADVICE_STACK)
+		return; /* from advice to advice: no call is left that has any */
+	host_other_stack(&other);
+	for (one = (struct gilk_activation *)state->newest; one; one = one->previous) {
+		if (!is_over(&other, one->rsp, to - 8))
+			continue; /* the calls of a signal handler on another stack may be over, and later ones not */
+		one->frame = 0;
+		one->caller = 0;
+	}
+}
+
+void gilk_advice_longjmp(gilk_u64 to, gilk_u64 raw)
+{
+	gilk_advice_unwound(to >> 47 ? raw : to); /* an address of a process has 47 bits; an encoded one has more */
+}
+
 static int has(const int *list, const struct gilk_advice *advice)
 {
 	for (; *list; list++)

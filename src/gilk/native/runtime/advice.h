@@ -8,7 +8,8 @@
  * included. At a return the stack pointer tells which activation it ends: the newest one that was entered with that
  * stack pointer. So gilk has nothing on the program's stack while the program runs. A function that is left in another
  * way (longjmp, an exception, the end of a thread) leaves its activation behind; it is dropped when a call begins at or
- * above the function's frame.
+ * above the function's frame. Until then it may look like a call under way. So a session whose advice asks which calls
+ * are under way has patches at the entries of the functions that leave others, and these mark the activations as left.
  *
  * A function that ends in a jump to another function (a tail call) returns where that one returns, with the same stack
  * pointer. Every entry with advice drops activations of calls that are over, and at the entry of the other function a
@@ -66,7 +67,7 @@ struct gilk_activation {
 	gilk_u64 passed; /* 1: the function has jumped to another one, whose entry is yet to come */
 	gilk_u64 again;	 /* where the patch continues; its jump to the next lookup is GILK_ADVICE_AGAIN before */
 	gilk_u64 frame;	 /* the advice's own, while the function runs; 0 at first (include/gilk_aspect.h) */
-	gilk_u64 caller; /* the return address */
+	gilk_u64 caller; /* the return address; 0 once the call was left by a jump, and `frame` is 0, too */
 	gilk_u64 key;	 /* the process's key at the entry; a child that the advice forks has another one, or 0 */
 };
 
@@ -86,6 +87,15 @@ gilk_u32 gilk_advice_is_inside(gilk_u64 rsp);
 
 /* The same as gilk_advice_prune() at the entry of a function to which functions with advice may jump. */
 void gilk_advice_prune_reached(gilk_u64 rsp);
+
+/*
+ * Mark the calls as left that longjmp() leaves: it is about to set the stack pointer to `to`. `raw` is the same word as
+ * it lies in the jmp_buf, for C libraries that do not encode it.
+ */
+void gilk_advice_longjmp(gilk_u64 to, gilk_u64 raw);
+
+/* The same for an exception whose handler, or whose clean-up, begins with the stack pointer `to`. */
+void gilk_advice_unwound(gilk_u64 to);
 
 /* The newest activation that returns at `rsp` and whose advice is in the list, or 0. Drops all newer activations. */
 struct gilk_activation *gilk_advice_find(gilk_u64 rsp, const int *list);

@@ -43,12 +43,56 @@ static int take(struct gilk_block *block)
 	return __atomic_compare_exchange_n(&block->state, &free, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+_Static_assert(__builtin_offsetof(struct gilk_control, alone) == 116, "targets/left_alone.py");
+
+/*
+ * Take the block of a thread of this process that has ended. Nobody reads what it has written. The number of a thread
+ * that has ended may be that of a new one at any time, which may have claimed this block; `birth` tells.
+ */
+static int take_over(struct gilk_block *block, gilk_u32 pid)
+{
+	gilk_u64 birth = __atomic_load_n(&block->birth, __ATOMIC_RELAXED);
+	gilk_u32 used = 1;
+
+	if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) != 1 || block->pid != known_pid(pid) ||
+	    !block->tid || !host_is_gone(pid, block->tid))
+		return 0;
+	if (!__atomic_compare_exchange_n(&block->state, &used, 2, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return 0;
+	if (__atomic_load_n(&block->birth, __ATOMIC_RELAXED) != birth) {
+		__atomic_store_n(&block->state, 1, __ATOMIC_RELEASE);
+		return 0;
+	}
+	block->owner = block->busy = block->inside = 0;
+	return 1;
+}
+
+/* About ten times a second, look whether threads have ended since no client does that any more. */
+static struct gilk_block *find_left(struct gilk_control *control)
+{
+	gilk_u32 before = __atomic_load_n(&control->alone, __ATOMIC_RELAXED), now = (gilk_u32)(host_clock() >> 28) | 1;
+	gilk_u32 index, pid = host_pid();
+
+	if (!before || (before == now && __atomic_load_n(&control->exhausted, __ATOMIC_RELAXED)))
+		return 0;
+	__atomic_store_n(&control->alone, now, __ATOMIC_RELAXED);
+	for (index = 0; index < control->blocks; index++)
+		if (take_over(block_at(control, index), pid)) {
+			__atomic_store_n(&control->exhausted, 0, __ATOMIC_RELAXED);
+			return block_at(control, index);
+		}
+	return 0;
+}
+
 static struct gilk_block *find(struct gilk_control *control)
 {
+	struct gilk_block *left;
 	gilk_u32 index;
 
-	if (__atomic_load_n(&control->exhausted, __ATOMIC_RELAXED) || !host_has_room())
+	if (!host_has_room())
 		return 0;
+	if (__atomic_load_n(&control->exhausted, __ATOMIC_RELAXED))
+		return find_left(control);
 	for (index = 0; index < control->blocks; index++) {
 		struct gilk_block *block = block_at(control, index);
 
@@ -58,8 +102,10 @@ static struct gilk_block *find(struct gilk_control *control)
 			return block;
 		}
 	}
-	__atomic_store_n(&control->exhausted, 1, __ATOMIC_RELAXED);
-	return 0;
+	left = find_left(control);
+	if (!left)
+		__atomic_store_n(&control->exhausted, 1, __ATOMIC_RELAXED);
+	return left;
 }
 
 static void give_side_stack(struct gilk_block *block)
@@ -192,6 +238,7 @@ gilk_u32 gilk_claim(void)
 		name(block, pid, tid);
 		block->side_top = 0;
 		block->advising.high = 0;
+		__atomic_store_n(&block->state, 1, __ATOMIC_RELEASE); /* of one that was taken over, its name before that */
 	}
 	give_side_stack(block);
 	give_advice_stack(block);

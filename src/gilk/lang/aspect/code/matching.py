@@ -106,7 +106,7 @@ def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction], acces
     """
     if not one.strict:
         return ""
-    where = "gilk_own_pc()" if accesses else "*gilk_inner->rsp"
+    where = "gilk_own_pc()" if accesses else "gilk_inner->caller"
     return " && (" + " || ".join(f"gilk_is_among({each.code}UL, {where})" for each in functions) + ")"
 
 
