@@ -145,10 +145,11 @@ class Engine:
         self._told: set[str] = set()
 
     def _sampled(self) -> MachineSampling | None:
-        """Sample the processors, if a probe asks for that and there is no process; None if none does, or gilk may
-        not."""
-        wanted = [(probe, tick.counted) for probe, tick in self.enabled.ticks if tick.counted is not None]
-        if self._process is not None or not wanted:
+        """Sample the processors, if a probe asks for that; None if none does, or gilk may not. In a process the threads
+        that run are found otherwise."""
+        alone, ticks = self._process is None, self.enabled.ticks
+        wanted = [(probe, tick.counted) for probe, tick in ticks if tick.counted and (alone or not tick.samples)]
+        if not wanted:
             return None
         from gilk.engines.dtrace.machine_sampling import MachineSampling  # imported here: few programs need it
 
@@ -157,7 +158,8 @@ class Engine:
         except GilkError as error:
             self._remarks.append(f"profile-N has fired in gilk alone: {error}")
             return None
-        self.processes = found.names
+        if alone:
+            self.processes = found.names
         return found
 
     # From begin to end.
@@ -177,7 +179,9 @@ class Engine:
         self._sampling = self._sampled()
         now, sampled = time.monotonic_ns(), self._sampling is not None
         ticks = enumerate(self.enabled.ticks)
-        self._due = [(now + tick.period, n) for n, (_, tick) in ticks if not (sampled and tick.counted)]
+        in_process = self._process is not None
+        clock_alone = [n for n, (_, tick) in ticks if not (sampled and tick.counted) or (tick.samples and in_process)]
+        self._due = [(now + self.enabled.ticks[n][1].period, n) for n in clock_alone]
         heapq.heapify(self._due)
 
     # Libraries that are opened later.
@@ -357,15 +361,16 @@ class Engine:
         """Fire probes for the samples that the processors have taken since the last call."""
         if self._sampling is None or self._native is None:
             return
-        place = self.memory.globals()[:GLOBALS_START]
+        place, pid = self.memory.globals()[:GLOBALS_START], None if self._process is None else self._process.pid
         own_one, there = bytes(place), b""
-        for each in self._sampling.events():
-            if each.environment != there:
+        for each in self._sampling.events(pid):
+            if pid is None and each.environment != there:
                 there = each.environment
                 place[: len(there)] = there
             group = self._groups.index(tuple(self.enabled.clauses[each.probe.number]))
             self._native.fire(group, self._address, each.event, looks=True)
-        place[:] = own_one
+        if pid is None:
+            place[:] = own_one
 
     def _now(self) -> int:
         return clock.sample()[0]
