@@ -14,7 +14,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quick test lint format stress zoo peers conformance bench demo man deb clean
+.PHONY: help venv quick test lint format stress zoo peers conformance scripts bench demo man deb clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ peers: venv ## other projects' test programs under gilk: make peers SUITE=uftrac
 
 conformance: venv ## DTrace's own tests under gilk: make conformance SUITE=its sources (docs/conformance.md)
 	$(RUN) tools/conformance "$(SUITE)" --alone --jobs $(JOBS) --state conformance.jsonl
+
+scripts: venv ## scripts of a collection under gilk: make scripts DIR=its sources (docs/scripts.md)
+	$(RUN) tools/scripts "$(DIR)" --jobs $(JOBS) --state scripts.jsonl
 
 bench: venv ## gilk beside its peers and the machine's own limits, in one run
 	@tools/setup venv "$(PYTHON)" "$(VENV)" dev,bench

@@ -322,7 +322,6 @@ def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
         (["-x", "foo", "-n", "BEGIN"], "dtrace: failed to set -x foo: Invalid option name"),
         (["-p", "1999999999", "-n", "BEGIN"], "dtrace: there is no process 1999999999"),
         (["-n", 'BEGIN { system("true"); }'], "Destructive actions not allowed"),
-        (["-n", "BEGIN { jstack(); }"], "jstack( ) is not here: no virtual machine is asked for its stacks"),
         (["-n", "BEGIN { pcap((void *)1, 2); }"], "pcap( ) is not here: packets are the kernel's"),
         (["-c", "sh 'x", "-n", "BEGIN"], "No closing quotation"),
         (["-c", "sh", "-p", "1", "-n", "BEGIN"], "-p and -c exclude each other"),
@@ -505,6 +504,26 @@ def test_a_buffer_that_holds_nothing_is_refused_after_the_probes(dtrace: Dtrace)
     matched = "dtrace: description 'BEGIN ' matched 1 probe\n"
     assert done.stderr == f"{matched}dtrace: could not enable tracing: Enabling exceeds size of buffer\n"
     assert dtrace("-x", "aggsize=8", "-n", "BEGIN { exit(0); }").returncode == 0
+
+
+def test_preprocessor_complains_about_its_input_by_the_name_that_it_has_in_dtrace(
+    dtrace: Dtrace, tmp_path: Path
+) -> None:
+    script = tmp_path / "s.d"
+    script.write_text("BEGIN { trace(__FILE__); exit(0); }\n")
+    assert dtrace("-C", "-q", "-s", script).stdout == "/dev/stdin\n"
+    script.write_text("BEGIN\n#ifdef NOTHING\n{ exit(0); }\n")
+    done = dtrace("-C", "-s", script)
+    assert done.returncode == 1 and re.match(r"/dev/stdin:2:[\d:]* error: ", done.stderr)
+    assert f"failed to compile script {script}: Preprocessor failed" in done.stderr
+
+
+def test_options_about_the_inside_of_dtrace_that_change_no_result_are_taken(dtrace: Dtrace) -> None:
+    inert = ("iregs=8", "preallocate=1m", "lockmem=unlimited", "lockmem=64k", "bpflogsize=1m", "jstackstrsize=64")
+    options = [word for each in inert for word in ("-x", each)]
+    assert dtrace(*options, "-n", "BEGIN { exit(3); }").returncode == 3
+    for wrong in ("iregs=9", "iregs=0", "lockmem=much"):
+        assert "Invalid value for specified option" in dtrace("-x", wrong, "-n", "BEGIN { exit(0); }").stderr
 
 
 def test_preprocessor_options_reach_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:

@@ -75,6 +75,15 @@ def test_ustack_in_code_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
     assert all(stack.count("main") == 1 for kind, stack in found.items() if kind != 7)
 
 
+def test_jstack_is_ustack_with_frames_of_its_own(dtrace: Dtrace) -> None:
+    program = f"""
+        #pragma D option jstackframes=3
+        {NOTE}:entry /arg0 == 1/ {{ printf("kind 1"); jstack(); printf("kind 2"); jstack(2, 100);
+            printf("kind 3"); ustack(); exit(0); }}"""
+    found = stacks(dtrace("-n", program, "-c", shlex.quote(str(build("stacks", "nofp")))))
+    assert found == {1: EXPECTED[1][:3], 2: EXPECTED[1][:2], 3: found[3]} and len(found[3]) > 5
+
+
 def test_stacks_through_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
     """The first stacks end in the library; later ones go through it, and show its name."""
     program = f'{NOTE}:entry /arg0 == 9 && ustackdepth > 4/ {{ printf("kind %d", arg0); ustack(); exit(0); }}'

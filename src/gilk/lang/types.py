@@ -172,7 +172,7 @@ _BASIC: dict[tuple[str, ...], Integer | Float | Void | String] = {
 }
 _LIKE_LONG = "intptr_t ptrdiff_t ssize_t off_t time_t clock_t longlong_t hrtime_t"
 _LIKE_ULONG = "uintptr_t size_t ino_t dev_t nlink_t ulong_t ulong u_longlong_t caddr_t"
-_LIKE_INT = "pid_t id_t key_t processorid_t zoneid_t clockid_t taskid_t projid_t lgrp_id_t"
+_LIKE_INT = "pid_t id_t key_t processorid_t zoneid_t clockid_t taskid_t projid_t lgrp_id_t boolean_t"
 _LIKE_UINT = "uid_t gid_t mode_t uint_t uint u_int major_t minor_t ipaddr_t"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors.
-``profile-N`` fires there, too, but for each running thread of the process; without a process it fires like
-``tick-N``."""
+``profile-N`` fires there, too, but for each running thread of the process; without a process, for
+what each processor runs, if gilk may sample processors, and else like ``tick-N``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ import re
 
 from gilk.lang.d.options import NANOSECONDS
 from gilk.lang.d.probes import Description, Key
+from gilk.targets.processor_samples import Counted
 from gilk.values import dataclass
 
 _NAME = re.compile(r"(tick|profile)-(\d+)([a-z]*)\Z")
+_CLOCK = 1, 0  # type and number of the event of perf_event_open(2) that counts ns of a processor
 _SHORTEST = 200_000  # ns, as in DTrace
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A probe by the clock. ``period`` in ns. ``samples``: it fires for each thread that runs."""
+    """A probe by the clock. ``period`` in ns. ``samples``: it fires for each thread that runs. ``counted``: the event
+    by which processors are sampled; a probe without one is no sample of processors."""
 
     key: Key
     period: int
     samples: bool
+    counted: Counted | None = None
 
 
 def ticks(description: Description) -> Tick | None:
@@ -29,10 +33,9 @@ def ticks(description: Description) -> Tick | None:
     nothing."""
     if description.provider not in ("", "profile") or description.module or description.function:
         return None
-    period = _period(description.name)
-    return (
-        Tick(("profile", "", "", description.name), period, description.name.startswith("profile")) if period else None
-    )
+    period, samples = _period(description.name), description.name.startswith("profile")
+    counted = Counted(*_CLOCK, period) if samples else None
+    return Tick(("profile", "", "", description.name), period, samples, counted) if period else None
 
 
 def _period(name: str) -> int:

@@ -149,7 +149,7 @@ def text_of(name: str) -> str:
     match shape:
         case OptionShape.FLAG:
             return "on" if default else "off"
-        case OptionShape.SIZE:
+        case OptionShape.SIZE if default != "":
             number = int(default)
             power = max(n for n in range(4) if number % (1 << 10 * n) == 0)
             return f"{number >> 10 * power}{' kmg'[power]}".replace(" ", "")

@@ -139,6 +139,7 @@ def _failed(firing: Firing, why: str) -> events.ActionFailed:
     return events.ActionFailed(firing.probe, firing.part.clause, why)
 
 
+_VALUES = ("usym", "ufunc", "umod", "uaddr", "sym", "func", "mod", "ustack", "jstack", "stack")
 Action = Callable[[Acting, Firing, tree.Data], events.Event | None]
 _ACTIONS: dict[str, Action] = {
     "default": Acting._nothing,
@@ -156,5 +157,5 @@ _ACTIONS: dict[str, Action] = {
     "freopen": Acting._freopen,
     "ftruncate": Acting._ftruncate,
     "setopt": Acting._setopt,
-    **dict.fromkeys(("usym", "ufunc", "umod", "uaddr", "sym", "func", "mod", "ustack", "stack"), Acting._trace),
+    **dict.fromkeys(_VALUES, Acting._trace),
 }

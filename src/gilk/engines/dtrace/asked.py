@@ -36,6 +36,9 @@ _REST = {"P": ":::", "m": "::", "f": ":"}
 _WITHOUT_NUMBERS = {"P": "providers", "f": "functions"}  # options whose names do not begin with a digit
 _NUMBERED = re.compile(r"^(\d+)(-\S)")  # the option's number ends after its digits
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
+#: The name of a program for cpp, as in DTrace: in its complaints, and as __FILE__.
+_INPUT = b"/dev/stdin"
+_INPUT_LINE = re.compile(rb'^(# \d+ )"/dev/stdin"', re.MULTILINE)
 #: The macros that DTrace defines; __GNUC__ is undefined, so that headers leave out code that is only for compilers.
 _CPP_OPTIONS = ("-D__GILK_D__", "-D__linux", "-D__unix", "-D__SVR4", "-D__SUNW_D=1", "-U__GNUC__")
 _C99 = "-std=c99"  # with it, headers leave out extensions such as the functions of <endian.h>, which are not D
@@ -255,7 +258,7 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     words += (STANDARDS[how.standard], *how.arguments)
     if content.startswith(b"#!"):
         content = b"//" + content
-    content = b'# 1 "%s"\n' % os.fsencode(name).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + content
+    content = b'# 1 "%s"\n' % _INPUT + content
     try:
         done = subprocess.run(words, executable=how.command, input=content, capture_output=True, check=False)
     except OSError as error:
@@ -265,7 +268,8 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     if done.returncode:
         what = f"failed to compile script {name}: Preprocessor failed to process input program"
         raise UsageError("preprocessor-failed", what)
-    return done.stdout
+    quoted = b'"%s"' % os.fsencode(name).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    return _INPUT_LINE.sub(lambda line: line[1] + quoted, done.stdout)
 
 
 def _placed(asked: Asked, options: Options, texts: list[ProgramText]) -> Asked:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, DProbe, Key, described
-from gilk.providers import IN_KERNEL, IN_PROCESS, own
+from gilk.providers import IN_KERNEL, IN_PROCESS, cpc, own
 from gilk.providers.clock import Tick, ticks
 from gilk.values import dataclass
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 8  # how many images to search for inlined copies of a function that is not there
 #: Providers of DTrace that are about a kernel.
-_OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
+_OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp"))
 _OF_PROCESSES = ("pid", "usdt", "proc")
 _NOT_BESIDE = "in a program that is about a kernel, pid and USDT are the only providers of processes"
 
@@ -136,7 +136,7 @@ def enable(
 
 def _may_come(description: Description) -> bool:
     """Whether a program that is executed later may have probes that match the description."""
-    others = ("dtrace", "profile", *_OF_THE_KERNEL)
+    others = ("dtrace", "profile", "cpc", *_OF_THE_KERNEL)
     return not description.number and description.provider not in others
 
 
@@ -146,7 +146,7 @@ def _matching(
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
         return  # only dtrace's own probes have numbers that are known beforehand
-    tick = ticks(description)
+    tick = ticks(description) or (cpc.counted(description) if kernel is None else None)
     if tick is not None:
         probe, fresh = enabled.number(tick.key)
         if fresh:
@@ -167,7 +167,8 @@ def _matching(
 def _of_any_process(enabled: Enabled, description: Description) -> list[DProbe]:
     from gilk.providers import syscall  # imported here: few programs need it
 
-    return [] if description.number else [enabled.number(key)[0] for key in syscall.names(description)]
+    names = () if description.number else (*syscall.names(description), *cpc.names(description))
+    return [enabled.number(key)[0] for key in names]
 
 
 def _matching_there(enabled: Enabled, description: Description, kernel: HasKernel) -> Iterable[DProbe]:
@@ -200,6 +201,8 @@ def _reason(description: Description, process: Target | None, kernel: HasKernel 
         return _reason_there(description, kernel)
     if description.number:
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
+    if provider == "cpc":
+        return cpc.missing(description)
     if provider in _OF_THE_KERNEL:
         return "it is about a kernel: load the driver (gilk driver load), or try --on lab"
     if process is None and provider != "pid0":
@@ -226,7 +229,7 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
     reason = next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
     if reason:
         return str(reason)
-    if provider in _OF_THE_KERNEL and provider not in IN_KERNEL.values():
+    if provider in (*_OF_THE_KERNEL, "cpc") and provider not in IN_KERNEL.values():
         return "this provider is not there yet"
     if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
         return _NOT_BESIDE

@@ -7,20 +7,27 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 from gilk.targets.status import ancestors, status_of
 from gilk.trace.clock import Clock, realtime_offset
-
-if TYPE_CHECKING:
-    from gilk.targets.base import Target
 
 _SHIFT = 24
 _FIELDS = struct.Struct("<QQQIIIIIIII64s256s")
 _ANCESTORS = 16
 
 
-def environment(clock: Clock, process: Target | None, program: int = 0) -> bytes:
+class Described(Protocol):
+    """A process, as far as its environment goes: the lines of its status in /proc, and its root directory."""
+
+    @property
+    def pid(self) -> int: ...
+    def status(self) -> Mapping[bytes, bytes]: ...
+    def root(self) -> bytes: ...
+
+
+def environment(clock: Clock, process: Described | None, program: int = 0) -> bytes:
     """The environment for clauses about a process, or about gilk itself. ``program``: the program's number in a
     tree."""
     status = status_of("self") if process is None else process.status()
@@ -48,7 +55,7 @@ def elsewhere(clock: Clock, wall: int) -> bytes:
     return _FIELDS.pack(clock.tsc0, clock.ns0, wall + clock.ns0, mult, _SHIFT, *(0,) * 6, b"", b"")
 
 
-def _root(process: Target | None) -> bytes:
+def _root(process: Described | None) -> bytes:
     with contextlib.suppress(OSError):
         return os.fsencode(os.readlink("/proc/self/root")) if process is None else process.root()
     return b"<unknown>"

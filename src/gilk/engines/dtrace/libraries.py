@@ -55,7 +55,7 @@ def wanted(
         open_ += more.values()
     for name, facts in _MADE.items():
         if any(name in _needs(each.text) for each in found.values()):
-            found[name] = Source(name, facts(os.getpid() if process is None else process.pid))
+            found[name] = Source(name, facts(None if process is None else process.pid))
     return _ordered(found)
 
 
@@ -110,30 +110,39 @@ def _ordered(found: dict[str, Source]) -> list[Source]:
     return list(done.values())
 
 
-def _facts(pid: int) -> str:
-    """Inlines with facts about the process that are known at the beginning."""
-    return "".join(f"inline {line};\n" for line in _lines(pid))
+def _facts(pid: int | None) -> str:
+    """Inlines with facts about the process that are known at the beginning. Without one they are gilk's own facts, and
+    nothing is known of other processes, which samples of the processors are of."""
+    if pid is not None:
+        return "".join(f"inline {type_} {name} = {value};\n" for type_, name, value in _lines(pid))
+    own = os.getpid()
+    nothing = {"string": '""'}
+    return "".join(
+        f"inline {type_} {name} = pid == {own} ? {value} : {nothing.get(type_, 0)};\n"
+        for type_, name, value in _lines(own)
+    )
 
 
-def _lines(pid: int) -> Iterator[str]:
+def _lines(pid: int) -> Iterator[tuple[str, str, str]]:
+    """The type, the name and the value of each inline."""
     words: list[bytes] = []
     with suppress(OSError):
         words = words_of(pid)
     text = b" ".join(words)[:4096].decode("utf-8", "surrogateescape")
-    yield f"string process_arguments = {literals.quoted(text)}"
-    yield f"int process_argc = {len(words)}"
+    yield "string", "process_arguments", literals.quoted(text)
+    yield "int", "process_argc", str(len(words))
     for name, ask in (("group", os.getpgid), ("session", os.getsid)):
         number = 0
         with suppress(OSError):
             number = ask(pid)
-        yield f"pid_t process_{name} = {number}"
+        yield "pid_t", f"process_{name}", str(number)
 
 
-def _mounts(pid: int) -> str:
-    return mounts.library(mounts.mounts(pid))
+def _mounts(pid: int | None) -> str:
+    return mounts.library(mounts.mounts(os.getpid() if pid is None else pid))
 
 
-def _processors(_pid: int) -> str:
+def _processors(_pid: int | None) -> str:
     return chips.library()
 
 

@@ -18,6 +18,10 @@ class Processor:
         self._asked = bool(asked)
         self._before: set[int] | None = None
 
+    @property
+    def asked(self) -> int | None:
+        return self.number if self._asked else None
+
     def enter(self) -> None:
         """Have this thread run on the processor, if one was asked for. Raises UsageError `bad-d-option`."""
         if not self._asked:

@@ -42,6 +42,7 @@ from gilk.values import dataclass
 if TYPE_CHECKING:
     from gilk.engines.dtrace.in_process import InProcess, Joining
     from gilk.engines.dtrace.in_tree import InTree
+    from gilk.engines.dtrace.machine_sampling import MachineSampling
     from gilk.engines.dtrace.names import NamesProcesses
     from gilk.engines.dtrace.unwinding import Unwinding
     from gilk.targets.base import Loaded, Target
@@ -105,6 +106,7 @@ class Engine:
         gone = target.gone if target is not None else thread_is_gone
         self._attend(self.memory, made.parts, program.aggregations, gone)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
+        self._sampling: MachineSampling | None = None
         self._due: list[tuple[int, int]] = []  # a heap of times in ns, each with the number of its tick
         self.text = made.text
 
@@ -138,8 +140,27 @@ class Engine:
         self.known = tuple(aggregations)
         self.aggregations = AggregationReader(memory, aggregations)
         self.notes: list[str] = []  # at the end: remarks about the process for the user
+        self._remarks: list[str] = []  # those that are known before
         self.refused: list[tuple[DProbe, str]] = []
         self._told: set[str] = set()
+
+    def _sampled(self) -> MachineSampling | None:
+        """Sample the processors, if a probe asks for that; None if none does, or gilk may not. In a process the threads
+        that run are found otherwise."""
+        alone, ticks = self._process is None, self.enabled.ticks
+        wanted = [(probe, tick.counted) for probe, tick in ticks if tick.counted and (alone or not tick.samples)]
+        if not wanted:
+            return None
+        from gilk.engines.dtrace.machine_sampling import MachineSampling  # imported here: few programs need it
+
+        try:
+            found = MachineSampling(wanted, self._clock, self.program.stacks, self._processor.asked)
+        except GilkError as error:
+            self._remarks.append(f"profile-N has fired in gilk alone: {error}")
+            return None
+        if alone:
+            self.processes = found.names
+        return found
 
     # From begin to end.
 
@@ -155,8 +176,12 @@ class Engine:
         self._processor.enter()
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
-        now = time.monotonic_ns()
-        self._due = [(now + tick.period, n) for n, (_, tick) in enumerate(self.enabled.ticks)]
+        self._sampling = self._sampled()
+        now, sampled = time.monotonic_ns(), self._sampling is not None
+        ticks = enumerate(self.enabled.ticks)
+        in_process = self._process is not None
+        clock_alone = [n for n, (_, tick) in ticks if not (sampled and tick.counted) or (tick.samples and in_process)]
+        self._due = [(now + self.enabled.ticks[n][1].period, n) for n in clock_alone]
         heapq.heapify(self._due)
 
     # Libraries that are opened later.
@@ -203,6 +228,7 @@ class Engine:
 
     def fire_ticks(self) -> float:
         """Fire the probes that are due; returns the seconds until the next."""
+        self._fire_samples()
         now = time.monotonic_ns()
         while self._due and self._due[0][0] <= now and self.active:
             when, number = self._due[0]
@@ -291,7 +317,10 @@ class Engine:
         """Take all probes out of the process; returns whether it is what it was, None if there is no process."""
         self.memory.state = State.INACTIVE
         restored = self._inside.close() if self._inside is not None else None
-        self.notes = self._inside.notes if self._inside is not None else []
+        self.notes = [*self._remarks, *(self._inside.notes if self._inside is not None else [])]
+        if self._sampling is not None:
+            self.notes += self._sampling.remarks
+            self._sampling.close()
         return restored
 
     def end(self) -> None:
@@ -327,6 +356,21 @@ class Engine:
             for event in sampling.events(self._process, probe, self._unwinding is not None):
                 event.time = self._now()
                 self._native.fire(group, self._address, event, looks=True)
+
+    def _fire_samples(self) -> None:
+        """Fire probes for the samples that the processors have taken since the last call."""
+        if self._sampling is None or self._native is None:
+            return
+        place, pid = self.memory.globals()[:GLOBALS_START], None if self._process is None else self._process.pid
+        own_one, there = bytes(place), b""
+        for each in self._sampling.events(pid):
+            if pid is None and each.environment != there:
+                there = each.environment
+                place[: len(there)] = there
+            group = self._groups.index(tuple(self.enabled.clauses[each.probe.number]))
+            self._native.fire(group, self._address, each.event, looks=True)
+        if pid is None:
+            place[:] = own_one
 
     def _now(self) -> int:
         return clock.sample()[0]

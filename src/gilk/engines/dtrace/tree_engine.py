@@ -69,6 +69,8 @@ class TreeEngine(Engine):
         Raises UsageError `cannot-follow`.
         """
         for probe, tick in self.enabled.ticks:
+            if tick.counted and not tick.samples:
+                raise UsageError("cannot-follow", f"with several processes, {probe.name} cannot be had", _HINT)
             if tick.samples and any(made.needs[n].does & Does.WALKS for n in self.enabled.clauses[probe.number]):
                 raise UsageError("cannot-follow", f"with --follow, stacks cannot be had at {probe.name}", _HINT)
 

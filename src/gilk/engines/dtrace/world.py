@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gilk.targets.base import Loaded
 
 #: The providers that are always there; programs and libraries may have others (USDT).
-_PROVIDERS = frozenset(("dtrace", "profile", *filter(None, IN_PROCESS.values())))
+_PROVIDERS = frozenset(("dtrace", "profile", "cpc", *filter(None, IN_PROCESS.values())))
 _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 

@@ -18,6 +18,7 @@ _SHORTEST_STRING = 2  # bytes, as many as DTrace needs to mark a missing string
 _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?\Z")
 _NEWEST = (2, 0, 1)
 _LONGEST_STRING = 1 << 20
+_REGISTERS = range(1, 9)  # as many as the compiler of DTrace has
 _TIME = re.compile(r"([0-9]{1,18})(ns|nsec|us|usec|ms|msec|s|sec|m|min|h|hour|d|day|hz)?\Z", re.IGNORECASE)
 NANOSECONDS = {
     **dict.fromkeys(("ns", "nsec"), 1),
@@ -49,15 +50,14 @@ DYNAMIC = frozenset(
     )
 )
 _KERNEL, _BPF, _OWN = "it is about the kernel", "there is no BPF", "it is about the inside of DTrace"
-_ELF, _JAVA = "no ELF files are made", "no virtual machine is asked for its stacks"
+_ELF = "no ELF files are made"
 #: DTrace's options that mean nothing in a process, with the reasons.
 REFUSED = {
     **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
-    **dict.fromkeys(("bpflog", "bpflogsize", "lockmem"), _BPF),
+    **dict.fromkeys(("bpflog",), _BPF),
     **dict.fromkeys(("core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
-    **dict.fromkeys(("iregs", "tregs", "late", "lazyload", "preallocate", "useruid", "pspec"), _OWN),
+    **dict.fromkeys(("tregs", "late", "lazyload", "useruid", "pspec"), _OWN),
     **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
-    **dict.fromkeys(("jstackframes", "jstackstrsize"), _JAVA),
     "pcapsize": "there is no pcap()",
 }
 
@@ -70,6 +70,7 @@ class OptionShape(Enum):
     FLAG = auto()
     NUMBER = auto()
     SIZE = auto()  # bytes, with k, m, g or t
+    LIMIT = auto()  # a size, or "unlimited"
     TIME = auto()  # ns; a bare number is a rate in Hz
     CHOICE = auto()
     TEXT = auto()
@@ -98,6 +99,8 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "cleanrate": (OptionShape.TIME, 10**9),
     "stackframes": (OptionShape.NUMBER, 20),
     "ustackframes": (OptionShape.NUMBER, 100),
+    "jstackframes": (OptionShape.NUMBER, 50),
+    "jstackstrsize": (OptionShape.NUMBER, 512),
     "printsize": (OptionShape.SIZE, 1024),
     "maxframes": (OptionShape.NUMBER, 1000),
     "stackindent": (OptionShape.NUMBER, 14),
@@ -133,6 +136,10 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "ldpath": (OptionShape.TEXT, "ld"),
     "version": (OptionShape.VERSION, ""),
     "cpu": (OptionShape.NUMBER, ""),
+    "iregs": (OptionShape.NUMBER, 8),
+    "preallocate": (OptionShape.SIZE, ""),
+    "lockmem": (OptionShape.LIMIT, ""),
+    "bpflogsize": (OptionShape.SIZE, ""),
 }
 
 
@@ -153,6 +160,8 @@ class Options:
         shape = ROWS[name][0]
         read = _choice(name, value) if shape is OptionShape.CHOICE else _READ[shape](value)
         if name == "strsize" and not _SHORTEST_STRING <= int(read) <= _LONGEST_STRING:
+            raise BadOption("Invalid value for specified option")
+        if name == "iregs" and read not in _REGISTERS:
             raise BadOption("Invalid value for specified option")
         if shape is OptionShape.WORDS:
             read = f"{self.values[name]}{read}\n"
@@ -204,6 +213,10 @@ def _size(value: str | None) -> int:
     return size
 
 
+def _limit(value: str | None) -> int | str:
+    return "unlimited" if value == "unlimited" else _size(value)
+
+
 def _time(value: str | None) -> int:
     found = _TIME.match(_given(value))
     if found is None or not int(found[1]):
@@ -239,6 +252,7 @@ _READ: dict[OptionShape, Callable[[str | None], int | str]] = {
     OptionShape.FLAG: _flag,
     OptionShape.NUMBER: _number,
     OptionShape.SIZE: _size,
+    OptionShape.LIMIT: _limit,
     OptionShape.TIME: _time,
     OptionShape.TEXT: _given,
     OptionShape.WORDS: _given,

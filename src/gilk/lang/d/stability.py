@@ -107,6 +107,7 @@ _OF_TABLES = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA
 PROVIDERS = {
     "dtrace": _provider(f"{USUAL} {OWN} {OWN} {USUAL} {USUAL}"),
     "profile": _provider(f"{_EVOLVING} Unstable/Unstable/Unknown {OWN} {_EVOLVING} {_EVOLVING}"),
+    "cpc": _provider(f"{_EVOLVING} Unstable/Unstable/Unknown {OWN} {_EVOLVING} {_EVOLVING}"),
     "syscall": _provider(f"{_EVOLVING} {OWN} Private/Private/ISA {_EVOLVING} Private/Private/ISA"),
     **dict.fromkeys(("proc", "sched", "io", "ip", "tcp", "udp", "sysinfo", "vminfo", "fsinfo", "lockstat"), _OF_TABLES),
 }

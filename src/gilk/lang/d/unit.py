@@ -192,7 +192,7 @@ _CALL = """\
 	context.no_memory = own & 1;
 	if (GD_LOCALS)
 		context.local = (const gd_u8 *)local;
-	context.self = own & 4 ? event->pid : 0;
+	context.self = own & 4 ? event->pid ? event->pid : ~0U : 0; /* no process is idle: none is ~0U */
 	if (own & 2 || gd_active(&context))
 		clause_{clause}(&context, (gd_u8 *)local);
 	else

@@ -171,9 +171,7 @@ class Actions:
         if not isinstance(pointer.type, Pointer) or isinstance(pointer.type.to, Void):
             raise mismatch(call, 1, "pointer", text(pointer.type))
         shown = first.type if isinstance(first.type, Array) else self._declarations.complete(pointer.type.to)
-        if isinstance(shown, Record) and not shown.complete:
-            raise Rejected(Tag.D_OP_INCOMPLETE, call.span, f"{text(shown)} is incomplete")
-        if not self._scope.size(shown):
+        if (isinstance(shown, Record) and not shown.complete) or not self._scope.size(shown):
             what = f"print( ) argument #1 reference has type '{text(shown)}' with size 0; cannot print( ) it."
             raise Rejected(Tag.D_PRINT_SIZE, call.span, what)
         place = self._declarations.own("print", UINT64, call.span)

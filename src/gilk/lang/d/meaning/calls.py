@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.functions import FUNCTIONS, IN_A_KERNEL, NOT_HERE, OF_LOCKS, OF_THE_KERNEL, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, IN_A_KERNEL, OF_LOCKS, OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected
@@ -150,15 +150,13 @@ class Calls:
             return ir.Call(Special.STACK, call.name, (ir.Constant(INT, 0),))
         if call.name == "stack":
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
-        if call.name in NOT_HERE:
-            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not here: {NOT_HERE[call.name]}")
         self._scope.stacks = True
-        return ir.Call(Special.USTACK, call.name, (ir.Constant(INT, frames),))
+        return ir.Call(Special.USTACK, "ustack", (ir.Constant(INT, frames),))
 
     def _frames(self, call: ast.Call, arguments: tuple[ir.Expression, ...]) -> int:
         if not arguments:
             frames = self._scope.frames
-            return frames.limited(frames.kernels if call.name == "stack" else None)
+            return frames.limited({"stack": frames.kernels, "jstack": frames.javas}.get(call.name))
         found = arguments[0]
         if not isinstance(found, ir.Constant) or found.value <= 0:
             tag = Tag.D_STACK_SIZE if call.name == "stack" else Tag.D_USTACK_FRAMES

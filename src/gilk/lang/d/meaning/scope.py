@@ -41,13 +41,14 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The options about stacks: ``usual`` is ustackframes, ``kernels`` is stackframes, for a kernel's stack, and
-    ``most`` is maxframes.
+    """The options about stacks: ``usual`` is ustackframes, ``kernels`` is stackframes, for a kernel's stack,
+    ``javas`` is jstackframes, and ``most`` is maxframes.
     """
 
     usual: int = 100
     most: int = 1000
     kernels: int = 20
+    javas: int = 50
 
     def limited(self, wanted: int | None = None) -> int:
         """A number of frames: at least one, and no more than a record can hold."""

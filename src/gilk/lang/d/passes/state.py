@@ -63,7 +63,8 @@ class SharedNames:
 
 def symbols(options: Options, world: World | None) -> SharedNames:
     """A state in which nothing is declared. ``options``: those of the command line and of all pragmas."""
-    frames = Frames(options.number("ustackframes"), options.number("maxframes"), options.number("stackframes"))
+    usual, most = options.number("ustackframes"), options.number("maxframes")
+    frames = Frames(usual, most, options.number("stackframes"), options.number("jstackframes"))
     scope = Scope(options.number("strsize") + 1, world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
     scope.scratchsize, scope.version = options.number("scratchsize"), options.text("version")
     expressions = Expressions(scope)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Probes that fire for whatever the processors of this machine run: events for clauses, with the environment of the
+process that a sample is of, and names of addresses in all processes that samples were of."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import time
+from collections.abc import Iterator
+
+from gilk.engines.dtrace.environment import environment
+from gilk.engines.dtrace.symbols import SymbolNames
+from gilk.lang.d.probes import DProbe
+from gilk.targets.jit_map import JitMap
+from gilk.targets.processor_samples import Counted, ProcessorSample, ProcessorSamples
+from gilk.targets.sampled_process import SampledProcess, SharedImages
+from gilk.toolchain.dprogram import ClauseEvent
+from gilk.trace.clock import Clock
+from gilk.values import dataclass
+
+_KNOWN_FOR = 1.0  # seconds
+_MOST = 4096  # processes whose environments are kept
+
+
+@dataclass(frozen=True, slots=True)
+class SampleEvent:
+    """A firing of a probe. ``event`` is valid until the next firing. ``environment``: of the process."""
+
+    probe: DProbe
+    event: ClauseEvent
+    environment: bytes
+
+
+class MachineSampling:
+    """The probes that samples of the processors fire, each with its event. ``names``: of addresses."""
+
+    def __init__(self, probes: list[tuple[DProbe, Counted]], clock: Clock, stacks: bool, processor: int | None) -> None:
+        """Begin. ``stacks``: samples have stacks. ``processor``: on this one alone. Raises TargetError
+        `cannot-sample`."""
+        self._probes, self._clock = [probe for probe, _ in probes], clock
+        self._samples = ProcessorSamples([event for _, event in probes], stacks, processor)
+        self._environments: dict[int, tuple[float, bytes]] = {}
+        self.names = MachineNames()
+
+    def events(self, pid: int | None = None) -> Iterator[SampleEvent]:
+        """The firings since the last call, in order of time. ``pid``: of this process alone, if it is given."""
+        for one in self._samples.take():
+            if pid is None or pid == one.pid:
+                if one.user:
+                    self.names.note(one.pid, one.user)
+                kept = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers) + one.stack)
+                event = ClauseEvent(thread=_identity(one), probe=self._probes[one.which].number)
+                event.regs, event.copied = ctypes.addressof(kept) if one.registers else None, len(one.stack)
+                event.time = self._clock.tsc0 + round((one.time - self._clock.ns0) * self._clock.ticks_per_ns)
+                event.cpu, event.pid, event.tid = one.cpu, one.pid, one.tid
+                event.arg[0], event.arg[1] = one.kernel, one.user
+                yield SampleEvent(self._probes[one.which], event, self._environment(one))
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks for the user at the end."""
+        lost = self._samples.lost
+        return [f"{lost} samples of the processors came faster than they were taken, and are lost"] if lost else []
+
+    def close(self) -> None:
+        self._samples.close()
+
+    def _environment(self, sample: ProcessorSample) -> bytes:
+        """The environment of the process, no older than a second. If the process has ended, little but its name is
+        known."""
+        number, now = sample.pid or -sample.cpu - 1, time.monotonic()
+        made, known = self._environments.get(number, (-_KNOWN_FOR, b""))
+        if now - made < _KNOWN_FOR:
+            return known
+        name = self._samples.names.get(sample.pid, b"") if sample.pid else b"swapper/%d" % sample.cpu
+        process = SampledProcess(sample.pid, SharedImages(), name)
+        if not known or process.alive:
+            known = environment(self._clock, process)
+        if len(self._environments) >= _MOST:
+            self._environments.clear()
+        self._environments[number] = now, known
+        return known
+
+
+def _identity(sample: ProcessorSample) -> int:
+    """The identity of the thread by which thread-local variables are kept. Idle processors have gilk's number, which
+    lasts as long as the variables, below their own."""
+    return 1 << 63 | (sample.tid or sample.cpu + 1 << 32 | os.getpid())
+
+
+class MachineNames:
+    """The names of addresses in the processes that samples were of, also when these have ended."""
+
+    def __init__(self) -> None:
+        self._images, self._none = SharedImages(), SymbolNames(None)
+        self._known: dict[int, tuple[SampledProcess, SymbolNames]] = {}
+        self._generating: set[int] = set()
+
+    def note(self, pid: int, address: int) -> None:
+        """Look at what the process has mapped, unless that is known: it may have ended when names are asked for."""
+        if pid not in self._known:
+            process = SampledProcess(pid, self._images)
+            self._known[pid] = process, SymbolNames(process)
+        process, names = self._known[pid]
+        if process.has(address) or not process.is_due:
+            return
+        names.look()
+        if not process.has(address) and pid not in self._generating:
+            self._generating.add(pid)
+            self._known[pid] = process, SymbolNames(process, JitMap(pid))
+
+    def of(self, process: int) -> SymbolNames:
+        """The names of the process of that number."""
+        return self._known[process][1] if process in self._known else self._none

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Samples of whatever the machine's processors run, by perf_event_open(2): on each processor the kernel counts an
+event, and writes a sample each time that so many have happened. No process is stopped, nor changed.
+
+The layout of attributes, of rings and of records is that of linux/perf_event.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from gilk.errors import TargetError
+from gilk.splice.frame import RED_ZONE
+from gilk.values import dataclass
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PERF_EVENT_OPEN, _CLOSE_ON_EXEC = 298, 8
+_ATTRIBUTES = struct.Struct("<II5Q2I4QIiQIH2x2I")  # struct perf_event_attr up to aux_sample_size: 112 + 8 bytes
+_IP, _TID, _TIME, _CPU, _REGISTERS, _STACK = 1, 2, 4, 1 << 7, 1 << 12, 1 << 13
+_NO_USER, _NO_KERNEL, _NO_HYPERVISOR, _NAMES, _TASKS, _GIVEN_CLOCK = (1 << bit for bit in (4, 5, 6, 9, 13, 25))
+#: Numbers of PERF_REG_X86: those of the general registers, of the address and of the flags.
+_KEPT = 0x3FF | 0xFF << 16
+_COUNT = _KEPT.bit_count()
+#: Where each of struct gilk_regs (native/include/gilk.h) is among the registers of a sample.
+_ORDER = (0, 2, 3, 1, 7, 6, 4, 5, *range(10, 18), 8, 9)
+_HEAD, _TAIL = 1024, 1032  # of struct perf_event_mmap_page
+_RECORD = struct.Struct("<IHH")  # struct perf_event_header
+_SAMPLE = struct.Struct("<QIIQII")
+_LOST, _NAMED, _FORKED, _SAMPLED = 2, 3, 7, 9
+_MODES, _KERNEL, _USER = 7, 1, 2
+_PAGE = 4096
+_PLAIN_PAGES, _STACK_PAGES = 128, 512  # of a ring, besides its head
+_STACK_BYTES = 8192  # of a thread's stack in a sample
+_ENDED = 4096  # how many names of processes are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """An event that processors count: its type and number in linux/perf_event.h, and ``period``, after how many a
+    sample is taken. ``user`` and ``kernel``: whether it counts in programs, and in the kernel."""
+
+    type: int
+    number: int
+    period: int
+    user: bool = True
+    kernel: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorSample:
+    """A sample of a processor. ``time``: ns of CLOCK_MONOTONIC. ``pid`` and ``tid`` are 0 if it is idle.
+    ``kernel``: the address in the kernel, 0 if it runs a program; ``user``: the address in the program, 0 if it is in
+    the kernel. ``registers``: the program's, in the order of struct gilk_regs; () for a thread of the kernel.
+    ``stack``: the red zone, as zeros, and what follows the stack pointer, if it was asked for."""
+
+    time: int
+    which: int
+    cpu: int
+    pid: int
+    tid: int
+    kernel: int
+    user: int
+    registers: tuple[int, ...] = ()
+    stack: bytes = b""
+
+
+class ProcessorSamples:
+    """The samples of some events. ``lost``: how many found no room so far. ``names``: of processes, as the kernel told
+    them since the start."""
+
+    def __init__(self, events: list[Counted], stacks: bool = False, processor: int | None = None) -> None:
+        """Begin. ``stacks``: also copy stacks. ``processor``: on this one alone.
+
+        Raises TargetError `cannot-sample` if the system does not permit it, or has no such event.
+        """
+        self.lost = 0
+        self.names: dict[int, bytes] = {}
+        self._rings: list[tuple[int, int, _Ring]] = []
+        try:
+            for which, event in enumerate(events):
+                for cpu in processors() if processor is None else [processor]:
+                    self._rings.append((which, cpu, _Ring(event, cpu, stacks)))
+        except OSError as error:
+            self.close()
+            what = f"the processors cannot be sampled: {error.strerror}"
+            raise TargetError("cannot-sample", what, "root may, and who has CAP_PERFMON") from None
+
+    def take(self) -> list[ProcessorSample]:
+        """The samples since the last call, in order of time. ``which`` is the number of the event, from 0."""
+        found = [each for which, cpu, ring in self._rings for each in self._of(which, cpu, ring)]
+        return sorted(found, key=lambda sample: sample.time)
+
+    def close(self) -> None:
+        for _, _, ring in self._rings:
+            ring.close()
+        self._rings = []
+
+    def _of(self, which: int, cpu: int, ring: _Ring) -> Iterator[ProcessorSample]:
+        for kind, mode, content in ring.records():
+            if kind == _SAMPLED:
+                yield _sample(which, cpu, mode, content)
+            elif kind == _LOST:
+                self.lost += int(struct.unpack_from("<8xQ", content)[0])
+            elif kind == _NAMED:
+                pid, tid = struct.unpack_from("<II", content)
+                if pid == tid:
+                    self._name(pid, content[8:].partition(b"\0")[0])
+            elif kind == _FORKED:
+                pid, parent = struct.unpack_from("<II", content)
+                if parent in self.names and pid != parent:
+                    self._name(pid, self.names[parent])
+
+    def _name(self, pid: int, name: bytes) -> None:
+        self.names.pop(pid, None)
+        self.names[pid] = name
+        if len(self.names) > _ENDED:
+            del self.names[next(iter(self.names))]
+
+
+def can_count(event: Counted) -> bool:
+    """Whether this machine counts such events, for who asks."""
+    with suppress(OSError):
+        os.close(_opened(event, processors()[0], False))
+        return True
+    return False
+
+
+def processors() -> list[int]:
+    """The numbers of the processors that are online."""
+    ranges = (part.partition("-") for part in Path("/sys/devices/system/cpu/online").read_text().split(","))
+    return [cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)]
+
+
+def _opened(event: Counted, cpu: int, stacks: bool) -> int:
+    """The descriptor of an event on a processor. Raises OSError."""
+    kinds = _IP | _TID | _TIME | _CPU | _REGISTERS | _STACK * stacks
+    flags = _NAMES | _TASKS | _GIVEN_CLOCK | _NO_HYPERVISOR | _NO_USER * (not event.user)
+    flags |= _NO_KERNEL * (not event.kernel)
+    monotonic = 1
+    attributes = _ATTRIBUTES.pack(
+        event.type, _ATTRIBUTES.size, event.number, event.period, kinds, 0, flags, 0, 0, 0, 0, 0,
+        _KEPT, _STACK_BYTES * stacks, monotonic, 0, 0, 0, 0, 0,
+    )  # fmt: skip
+    descriptor = int(_libc.syscall(_PERF_EVENT_OPEN, attributes, -1, cpu, -1, _CLOSE_ON_EXEC))
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return descriptor
+
+
+class _Ring:
+    """The ring into which the kernel writes the records of one event on one processor."""
+
+    def __init__(self, event: Counted, cpu: int, stacks: bool) -> None:
+        """Begin to count. Raises OSError."""
+        self._descriptor = _opened(event, cpu, stacks)
+        self._size = (_STACK_PAGES if stacks else _PLAIN_PAGES) * _PAGE
+        try:
+            self._memory = mmap.mmap(self._descriptor, _PAGE + self._size)
+        except OSError:
+            os.close(self._descriptor)
+            raise
+
+    def records(self) -> Iterator[tuple[int, int, bytes]]:
+        """The kind, the mode and the content of each record since the last call."""
+        (head,), (tail,) = (struct.unpack_from("<Q", self._memory, at) for at in (_HEAD, _TAIL))
+        while head - tail >= _RECORD.size:
+            kind, mode, size = _RECORD.unpack(self._bytes(tail, _RECORD.size))
+            if not _RECORD.size <= size <= head - tail:
+                tail = head  # it is no record
+                break
+            yield kind, mode & _MODES, self._bytes(tail + _RECORD.size, size - _RECORD.size)
+            tail += size
+        struct.pack_into("<Q", self._memory, _TAIL, tail)
+
+    def _bytes(self, start: int, size: int) -> bytes:
+        at = start % self._size
+        found = self._memory[_PAGE + at : _PAGE + min(at + size, self._size)]
+        return found + self._memory[_PAGE : _PAGE + size - len(found)]
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self._descriptor)
+
+
+def _sample(which: int, cpu: int, mode: int, content: bytes) -> ProcessorSample:
+    place, pid, tid, time, _, _ = _SAMPLE.unpack_from(content)
+    at, registers = _SAMPLE.size, ()
+    if struct.unpack_from("<Q", content, at)[0]:
+        given = struct.unpack_from(f"<{_COUNT}Q", content, at + 8)
+        registers, at = tuple(given[number] for number in _ORDER), at + 8 * _COUNT
+    stack = _copied(content, at + 8) if registers else b""
+    kernel, user = place * (mode == _KERNEL), place * (mode == _USER)
+    return ProcessorSample(time, which, cpu, pid, tid, kernel, user, registers, stack)
+
+
+def _copied(content: bytes, at: int) -> bytes:
+    """The part of the stack that was copied, behind a red zone; nothing if none was asked for."""
+    if at + 8 > len(content):
+        return b""
+    (size,) = struct.unpack_from("<Q", content, at)
+    (valid,) = struct.unpack_from("<Q", content, at + 8 + size) if size else (0,)
+    return bytes(RED_ZONE) + content[at + 8 : at + 8 + valid] if valid else b""

@@ -1,0 +1,2 @@
+/* Packets are the kernel's. */
+BEGIN { pcap((void *)1, 2); }

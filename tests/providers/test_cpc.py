@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""cpc: events that processors count. The program says itself how many page faults and how much CPU time it had
+(getrusage)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gilk.lang.d.probes import described
+from gilk.providers import cpc
+from gilk.targets.processor_samples import Counted, can_count, processors
+from tests.programs.build import compile_text
+
+Dtrace = Callable[..., subprocess.CompletedProcess[str]]
+#: The program touches many pages, then computes for a while, and prints its page faults and its CPU time in ms.
+_PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+int main(void)
+{
+	struct rusage used;
+	size_t size = 4096UL * 20000;
+	char *pages = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(pages, size, MADV_NOHUGEPAGE);
+	for (size_t at = 0; at < size; at += 4096) pages[at] = 1;
+	for (volatile unsigned long n = 0; n < 300000000; n++) ;
+	getrusage(RUSAGE_SELF, &used);
+	printf("had %ld %ld\n", used.ru_minflt, (used.ru_utime.tv_sec * 1000000 + used.ru_utime.tv_usec) / 1000);
+}
+"""
+pytestmark = pytest.mark.skipif(not can_count(Counted(1, 0, 1_000_000)), reason="processors cannot be sampled")
+
+
+@pytest.fixture
+def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        command = ["gilk", "dtrace", "-q", *map(str, words)]
+        return subprocess.run(command, cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True, timeout=300)
+
+    return run
+
+
+def test_as_many_events_are_counted_as_the_program_had(dtrace: Dtrace, tmp_path: Path) -> None:
+    """Each firing stands for so many events; samples of the last moment may be missing. Faults are counted from the
+    start of the process by getrusage, and from main() by cpc."""
+    script = """
+        cpc:::page_faults-all-50 { @faults = sum(50); } cpc:::cpu_clock-user-2000000 { @ms = sum(2); }
+        cpc:::cpu_clock-user-2000000 { @wrong["wrong"] = sum(pid != $target || arg0 || !arg1 || uregs[R_RIP] != arg1); }
+        END { printa("faults %@d\\n", @faults); printa("ms %@d\\n", @ms); printa("%s %@d\\n", @wrong); }"""
+    done = dtrace("-n", script, "-c", compile_text(tmp_path, "counts", _PROGRAM))
+    assert done.returncode == 0, done
+    had, faults, spent = (re.findall(rf"{name} (\d+)", done.stdout) for name in ("had", "faults", "ms"))
+    (whole,) = re.findall(r"had \d+ (\d+)", done.stdout)
+    assert 20000 - 50 <= int(faults[0]) <= int(had[0])
+    assert 0.7 * int(whole) <= int(spent[0]) <= 1.1 * int(whole)
+    assert "wrong 0" in done.stdout
+
+
+def test_without_a_process_the_events_of_all_are_counted(dtrace: Dtrace, tmp_path: Path) -> None:
+    program = compile_text(tmp_path, "counts", _PROGRAM)
+    script = f"""
+        cpc:::page_faults-user-1000 {{ @[execname] = sum(1000); }}
+        tick-100ms /!started/ {{ started = 1; system("{program}"); }}
+        tick-1s /started && n++ > 1/ {{ exit(0); }}"""
+    done = dtrace("-w", "-n", script)
+    found = dict(re.findall(r"^ +(\S+) +(\d+)$", done.stdout, re.M))
+    (had,) = re.findall(r"had (\d+)", done.stdout)
+    # A processor's thousandth fault stands for those before it, some of which others may have had.
+    assert abs(int(found["counts"]) - int(had)) <= 1000 * (len(processors()) + 1)
+
+
+def test_names_are_those_of_the_kernels_header() -> None:
+    """The header is the oracle for numbers: an enumeration from 0 on."""
+    header = Path("/usr/include/linux/perf_event.h").read_text()
+    for kind, row in re.findall(r"PERF_COUNT_(HW|SW)_(\w+)\s*=\s*\d+,", header):
+        known = cpc._events().get(f"perf_count_{kind.lower()}_{row.lower()}")
+        numbers = re.findall(rf"PERF_COUNT_{kind}_{row}\s*=\s*(\d+),", header)
+        assert known is None or known == (("HW", "SW").index(kind), int(numbers[0])), row
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("cpu_clock-all", "a name is EVENT-MODE-COUNT"),
+        ("cpu_clock-all-0", "a name is EVENT-MODE-COUNT"),
+        ("cpu_clock-both-100000", "a name is EVENT-MODE-COUNT"),
+        ("nothing-all-100000", "there is no such event"),
+    ],
+)
+def test_what_is_no_event_is_refused(dtrace: Dtrace, name: str, why: str) -> None:
+    done = dtrace("-n", f"cpc:::{name}")
+    assert done.returncode == 1 and why in done.stderr
+    assert cpc.counted(described(f"cpc:::{name}")) is None
+
+
+def test_events_are_listed(dtrace: Dtrace) -> None:
+    done = dtrace("-l", "-P", "cpc")
+    assert re.search(r"^ +\d+ +cpc +perf_count_sw_cpu_clock-all-1000000000$", done.stdout, re.M), done

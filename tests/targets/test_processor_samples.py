@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Samples of the processors: they say what a program does whose every address, stack and processor are known from
+/proc."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.targets.processor_samples import Counted, ProcessorSample, ProcessorSamples, processors
+from gilk.targets.running import PC
+from gilk.targets.sampled_process import SampledProcess, SharedImages
+from tests.programs.build import compile_text
+
+SPINS = "int main(void) { for (volatile unsigned long n = 0;; n++) ; }"
+CALLS = "#include <unistd.h>\nint main(void) { for (;;) getppid(); }"
+CLOCK = 1, 0  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK
+_RSP = 4  # in struct gilk_regs
+_PATIENCE = 120.0  # seconds
+
+
+def begun(*events: Counted, stacks: bool = False) -> ProcessorSamples:
+    try:
+        return ProcessorSamples(list(events), stacks)
+    except TargetError as error:
+        assert error.slug == "cannot-sample"
+        pytest.skip(str(error))
+
+
+def of(samples: ProcessorSamples, pid: int, many: int) -> list[ProcessorSample]:
+    """So many samples of a process."""
+    found: list[ProcessorSample] = []
+    until = time.monotonic() + _PATIENCE
+    while len(found) < many and time.monotonic() < until:
+        found += [each for each in samples.take() if each.pid == pid]
+        time.sleep(0.01)
+    assert len(found) >= many
+    return found
+
+
+@pytest.fixture
+def spinning(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that spins on one processor."""
+    with subprocess.Popen([compile_text(tmp_path, "spins", SPINS)]) as child:
+        os.sched_setaffinity(child.pid, {min(os.sched_getaffinity(0))})
+        yield child
+        child.kill()
+
+
+def mapped(pid: int, name: str) -> tuple[int, int]:
+    """The first executable mapping of that name, or the first of any kind if it is special."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        fields = line.split()
+        if fields[-1].endswith(name) and ("x" in fields[1] or name.startswith("[")):
+            start, end = (int(each, 16) for each in fields[0].split("-"))
+            return start, end
+    raise AssertionError(name)
+
+
+def test_a_sample_says_where_a_program_is_and_on_which_processor(spinning: subprocess.Popen[bytes]) -> None:
+    samples = begun(Counted(*CLOCK, 2_000_000), stacks=True)
+    found = [each for each in of(samples, spinning.pid, 40) if each.user]
+    code, stack = mapped(spinning.pid, "/spins"), mapped(spinning.pid, "[stack]")
+    samples.close()
+    assert len(found) > 10
+    later = found[10:]  # the first may be from before main()
+    for each in later:
+        assert each.cpu == min(os.sched_getaffinity(0)) and each.tid == spinning.pid and not each.kernel
+        assert code[0] <= each.user < code[1] and each.registers[PC] == each.user
+        assert stack[0] <= each.registers[_RSP] < stack[1]
+    content = bytes(later[-1].stack[128:])  # behind the red zone
+    with open(f"/proc/{spinning.pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(later[-1].registers[_RSP] + 64)
+        above = memory.read(512)
+    assert content[64:][:512] == above[: len(content) - 64]
+    assert [each.time for each in found] == sorted(each.time for each in found)
+
+
+def test_events_count_in_programs_or_in_the_kernel_as_asked(tmp_path: Path) -> None:
+    """The program does nothing but system calls, so both see it."""
+    with subprocess.Popen([compile_text(tmp_path, "calls", CALLS)]) as child:
+        samples = begun(Counted(*CLOCK, 1_000_000, kernel=False), Counted(*CLOCK, 1_000_000, user=False))
+        found: list[ProcessorSample] = []
+        until = time.monotonic() + _PATIENCE
+        while {each.which for each in found} != {0, 1} and time.monotonic() < until:
+            found += of(samples, child.pid, 20)
+        samples.close()
+        child.kill()
+    assert {each.which for each in found} == {0, 1}
+    assert not [each for each in found if each.which == 0 and each.kernel]
+    assert not [each for each in found if each.which == 1 and (each.user or not each.kernel >> 63)]
+
+
+def test_names_of_processes_that_have_ended_are_known() -> None:
+    samples = begun(Counted(*CLOCK, 10_000_000))
+    child = subprocess.Popen(["true"])
+    child.wait()
+    samples.take()
+    samples.close()
+    assert samples.names[child.pid] == b"true"
+    process = SampledProcess(child.pid, SharedImages(), samples.names[child.pid])
+    assert (process.alive, process.status()[b"Name"], process.root()) == (False, b"true", b"<unknown>")
+    with pytest.raises(TargetError):
+        process.loaded()
+
+
+def test_samples_that_find_no_room_are_counted(spinning: subprocess.Popen[bytes]) -> None:
+    """Nobody takes the samples, until the ring is full: the kernel counts those that it drops, and tells when there is
+    room again."""
+    samples = begun(Counted(*CLOCK, 10_000), stacks=True)
+    until = time.monotonic() + _PATIENCE
+    while not samples.lost and time.monotonic() < until:
+        time.sleep(1.0)
+        samples.take()
+        time.sleep(0.05)
+        samples.take()
+    samples.close()
+    assert samples.lost > 0
+
+
+def test_an_event_that_there_is_not_is_refused() -> None:
+    begun(Counted(*CLOCK, 1_000_000)).close()
+    with pytest.raises(TargetError) as caught:
+        ProcessorSamples([Counted(*CLOCK, 1_000_000), Counted(999, 0, 1_000_000)])
+    assert caught.value.slug == "cannot-sample"
+
+
+def test_processors_are_those_of_the_system() -> None:
+    assert processors() == sorted(
+        int(path.name[3:])
+        for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")
+        if not (path / "online").exists() or (path / "online").read_text().strip() == "1"
+    )
