@@ -164,7 +164,7 @@ function nearest(found, block, side) {
 
 // Follow the first session of this target that counts blocks of this function, and show its counts. Returns the end of that.
 async function watch(id, found, graph, text) {
-  const sessions = (await sessionsOf(id)).filter((each) => each.requests.some((request) => request.includes(`${found.function}:`)));
+  const sessions = (await sessionsOf(id)).filter((each) => !each.aggregations && each.requests.some((request) => request.includes(`${found.function}:`)));
   if (!sessions.length) return () => undefined;
   return follow(sessions[0].number, (state) => {
     const counts = found.blocks.map((block) => {
