@@ -76,7 +76,10 @@ function found() {
 
 export function go(address) {
   history.pushState(null, "", address);
-  render().then(() => document.getElementById("main").focus());
+  render().then(() => {
+    // The focus was on something of the earlier page, which is gone; but a reader may have moved it on meanwhile.
+    if (document.activeElement === document.body) document.getElementById("main").focus();
+  });
 }
 
 document.addEventListener("click", (event) => {
