@@ -36,6 +36,7 @@ from gilk.web.worker import LookAnswers, answered
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent
 _LOOKS: Final = 500  # the ms between two looks whether the server is still there, while the machine starts
+_LOOKS_ANEW: Final = 5.0  # the seconds between two looks whether modules were loaded, if nothing was run here
 _KEPT: Final = 16 << 10  # the number of the last bytes of a command's output that are shown
 D_WITHIN: Final = {"check": 20.0, "words": 20.0, "preview": 40.0}  # in seconds; a kernel has many probes
 _OF_D: Final = "d-"  # begins the names of questions about D programs that are being written
@@ -64,6 +65,7 @@ class LabHost:
         self._looks = LookAnswers(kernel.subject)
         self._writing = self._new_writing()
         self._busy = False  # whether a session is in the kernel
+        self._next_look = 0.0  # when to look whether modules have changed, by time.monotonic()
         self._output = LabOutput()
         self._ending = False  # whether the session is to end
         self._told = 0.0
@@ -120,7 +122,13 @@ class LabHost:
             return {"id": message["id"], "error": told(error)}
 
     def _renew(self) -> None:
-        """Read the kernel anew if its modules have changed. A session must not be in it."""
+        """Read the kernel anew if its modules have changed. That is looked at only from time to time, since it takes
+        longer than a search. A session must not be in it.
+        """
+        now = time.monotonic()
+        if self._busy or now < self._next_look:
+            return
+        self._next_look = now + _LOOKS_ANEW
         if self._kernel.refresh():
             self._looks = LookAnswers(self._kernel.subject)
             self._writing.close()
@@ -134,6 +142,7 @@ class LabHost:
 
     def _session(self, message: Message) -> None:
         """Run a session to its end. Its instruments are taken out however it ends."""
+        self._next_look = 0.0
         self._renew()
         self._busy, self._ending = True, False
         try:
@@ -144,6 +153,7 @@ class LabHost:
             self._channel.send({"id": message["id"], "error": told(error)})
         finally:
             self._busy = False
+            self._next_look = 0.0  # its command may have loaded modules
 
     def _begin_run(self, given: Json) -> Callable[[Message], None]:
         """A run whose instruments are in, and whose command runs. Raises GilkError; then nothing has changed."""

@@ -170,7 +170,8 @@ function plan(found) {
   const refused = found.refused_probes;
   return h("section", { class: refused ? "outcome some" : "outcome" },
     h("h2", null, "Preview"),
-    h("p", null, `${plural(found.probes, "probe")} at ${plural(found.places, "place")} in its code${ways ? `: ${ways}` : ""}. `,
+    h("p", null, found.places ? `${plural(found.probes, "probe")} at ${plural(found.places, "place")} in its code${ways ? `: ${ways}` : ""}. `
+      : found.probes ? `${plural(found.probes, "probe")}, for which no code is changed. ` : "",
       found.own ? `${plural(found.own, "probe")} by the clock or of the tracing itself. ` : "",
       refused ? `${plural(refused, "probe")} cannot be had, wholly or in part:` : "All can be had. Nothing is written yet."),
     refused ? h("ul", null, found.refused.map((one) => h("li", null, `${one.probe}: `,
