@@ -373,5 +373,12 @@ def routes(window: Window) -> list[BaseRoute]:
 
 
 def application(window: Window, gate: Gate) -> Guard:
-    handlers = {HTTPException: not_routed, 500: not_routed}
+    async def not_there(request: Request, error: Exception) -> Response:
+        """The page that says so, for a browser that looks for a page; else an error."""
+        looks = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+        if looks and isinstance(error, HTTPException) and error.status_code == 404:
+            return window.assets.page(404)
+        return await not_routed(request, error)
+
+    handlers = {HTTPException: not_there, 500: not_routed}
     return Guard(Starlette(routes=routes(window), exception_handlers=handlers), gate)

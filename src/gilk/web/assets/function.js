@@ -62,10 +62,17 @@ export async function func(place, id) {
         ", dashed: back to an earlier block. Colour of a counted block: each step is half as many hits.")),
     legend(found.reasons),
     graph.status, h("div", { class: "beside" }, scroll, text.place), command(found.command));
-  scroll.scrollLeft = Math.max(0, (found.layout.boxes[0][0] + found.layout.boxes[0][2] / 2) * zoom - scroll.clientWidth / 2);
+  // The first block is in the middle until the reader moves the graph; the graph gets narrower when the source has come.
+  const first = found.layout.boxes[0][0] + found.layout.boxes[0][2] / 2;
+  const sized = new ResizeObserver(() => {
+    scroll.scrollLeft = Math.max(0, first * zoom - scroll.clientWidth / 2);
+  });
+  sized.observe(scroll);
+  for (const what of ["wheel", "pointerdown", "keydown"]) scroll.addEventListener(what, () => sized.disconnect(), { once: true, passive: true });
   const still = whenChosen(marked);
   const watched = await watch(id, found, graph, text);
   return () => {
+    sized.disconnect();
     still();
     watched();
   };

@@ -50,7 +50,7 @@ export async function session(place, text) {
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
     first.aggregations ? h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])) : h("p", null, first.requests.join(", ")),
-    first.workload ? h("p", null, "In the lab runs: ", h("code", null, first.workload)) : null,
+    first.workload ? h("p", null, "Meanwhile in the lab: ", h("code", null, first.workload)) : null,
     blocksOf(first),
     h("p", { class: "acts" }, out, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
     outcome, above, grown, figures, command(first.command, first.python));

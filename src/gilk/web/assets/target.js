@@ -101,7 +101,8 @@ export async function symbols(place, id) {
   function drawn(found) {
     const last = Math.min(found.found, found.first + found.rows.length);
     counted.textContent = found.found
-      ? `${number(found.first + 1)} to ${number(last)} of ${plural(found.found, "function")} that match, of ${number(found.of)}`
+      ? (found.rows.length < found.found ? `${number(found.first + 1)} to ${number(last)} of ` : "")
+        + `${plural(found.found, "function")} that ${found.found === 1 ? "matches" : "match"}, of ${number(found.of)}`
       : `None of ${plural(found.of, "function")} matches.`;
     show(rows,
       found.surveyed || image.value === "*" ? null : analyse(id, image.value, found.survey),
