@@ -82,7 +82,7 @@ def test_a_program_is_written_by_keyboard_alone(page: Page, window: Served, loop
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Preview")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Preview")).to_contain_text("1 probe in the process, at 1 place: 1 by jump.")
+    expect(page.get_by_label("Preview")).to_contain_text("1 probe at 1 place in its code: 1 by jump.")
     suits(page, "a preview")
     assert not differences(loop.pid), "nothing is written before it begins"
     page.keyboard.press("Tab")

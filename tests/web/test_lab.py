@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,21 +31,27 @@ __all__ = ["asking", "browser", "context", "page"]  # fixtures
 FUNCTIONS = "/target/lab/symbols?image=kernel"
 GETSID = "kernel:__x64_sys_getsid:entry=count"
 PATIENCE = 300  # seconds; the machine is emulated, and this one may be busy
-#: A program that prints the code at an address of the kernel that it runs in, by /proc/kcore alone.
-READS = """
-import struct, sys
-address, size = int(sys.argv[1], 16), int(sys.argv[2])
-with open("/proc/kcore", "rb") as core:
-    head = core.read(64)
-    first, = struct.unpack_from("<Q", head, 32)
-    each, count = struct.unpack_from("<HH", head, 54)
-    core.seek(first)
-    for part in (struct.unpack_from("<IIQQQQQQ", core.read(each)) for _ in range(count)):
-        if part[0] == 1 and part[3] <= address < part[3] + part[5]:
-            core.seek(part[2] + address - part[3])
-            print(core.read(size).hex())
-            break
+#: A program that asks for its session so often as it is told, and prints 1. Python takes ten seconds to begin there.
+CALLS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+	for (long left = atol(words[count - 1]); left; left--)
+		getsid(0);
+	puts("1");
+}
 """
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program CALLS. The machine has the files of this one."""
+    place = tmp_path_factory.mktemp("calls")
+    (place / "calls.c").write_text(CALLS)
+    subprocess.run(["cc", "-O1", "-o", place / "calls", place / "calls.c"], check=True)
+    return place / "calls"
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +131,8 @@ def test_functions_and_blocks_are_those_of_the_kernel(up: Asking) -> None:
     assert (shown["function"], shown["at"], shown["point"]) == ("pipe_write", row["at"], "kernel:pipe_write")
 
 
-def test_counts_are_those_of_a_program_that_knows_how_often_it_calls(up: Asking) -> None:
-    workload = "exec python3 -ISc 'import os; [os.getsid(0) for _ in range(700)]; print(1)'"
+def test_counts_are_those_of_a_program_that_knows_how_often_it_calls(up: Asking, calls: Path) -> None:
+    workload = f"exec {calls} 700"
     found = run(up, [GETSID, "kernel:__x64_sys_getsid:entry=time"], workload)
     assert found["counts"][GETSID.partition("=")[0]] == 700
     assert found["latency"]["__x64_sys_getsid"]["calls"] == 700
@@ -135,14 +142,25 @@ def test_counts_are_those_of_a_program_that_knows_how_often_it_calls(up: Asking)
     assert words[:6] == ["gilk", "run", "--on", "lab", "-i", GETSID] and words[-1] == workload
 
 
-def test_the_code_is_what_it_was(up: Asking, tmp_path: Path) -> None:
+def place_in_core(headers: str, address: int) -> int:
+    """The offset of an address in /proc/kcore, by its program headers as readelf prints them."""
+    for line in headers.splitlines():
+        kind, *words = line.split() or [""]
+        if kind == "LOAD":
+            offset, start, _, size = (int(word, 16) for word in words[:4])
+            if start <= address < start + size:
+                return offset + address - start
+    raise AssertionError(headers)
+
+
+def test_the_code_is_what_it_was(up: Asking) -> None:
     """A program in the machine reads the function's code before, during and after a session in it; only during one it
     is different, and what a preview has promised is there."""
     shown = up.get("/target/lab/function.json?image=kernel&at=pipe_write")
-    (tmp_path / "reads.py").write_text(READS)
-    reads = f"python3 -ISB {tmp_path}/reads.py {shown['at']} {shown['size']}"
+    place = place_in_core(run(up, [GETSID], "readelf -lW /proc/kcore")["printed"], int(shown["at"], 16))
+    reads = f"od -An -v -tx1 -w1 -j {place} -N {shown['size']} /proc/kcore"
     before = run(up, [GETSID], reads)["printed"]
-    assert len(before.strip()) == 2 * shown["size"]
+    assert len(before.split()) == shown["size"]
     requests = ["kernel:pipe_write:blocks=count"]
     planned = up.post("/preview", target="lab", requests=requests)["points"]
     during = run(up, requests, reads)
@@ -181,7 +199,7 @@ def test_a_session_by_mouse_heats_the_blocks(page: Page, window: Served, up: Ask
     assert running["printed"] == "0\n", "the command has ended with its session"
 
 
-def test_a_session_by_keyboard_alone(page: Page, window: Served, up: Asking) -> None:
+def test_a_session_by_keyboard_alone(page: Page, window: Served, up: Asking, calls: Path) -> None:
     opened(page, window, "/target/lab")
     expect(page.get_by_text("It is up: kernel")).to_be_visible()
     suits(page, "a lab that is up")
@@ -196,12 +214,111 @@ def test_a_session_by_keyboard_alone(page: Page, window: Served, up: Asking) -> 
     page.keyboard.press("Enter")
     reach(page, page.get_by_label("Command that runs in the lab"))
     page.keyboard.press("Control+a")
-    page.keyboard.type("""exec python3 -ISc 'import os; [os.getsid(0) for _ in range(50)]; input()'""")
+    page.keyboard.type(f"{calls} 50; cat; echo no input")
     reach(page, page.get_by_role("button", name="Begin"))
     page.keyboard.press("Enter")
     expect(page.get_by_text("Its command has ended.")).to_be_visible(timeout=1000 * PATIENCE)
     expect(page.get_by_text("50 calls")).to_be_visible()
-    expect(page.get_by_label("Output of the workload")).to_contain_text("EOFError")  # it has no input
+    expect(page.get_by_label("Output of the workload")).to_contain_text("no input")
+
+
+def program(asking: Asking, text: str, workload: str) -> Any:
+    """A D program in the lab's kernel while a command runs there, once it is over."""
+    begun = asking.post("/session/lab/d", text=text, workload=workload)
+    assert "number" in begun, begun
+    return ended(asking, begun["number"])
+
+
+def test_a_d_program_counts_what_a_program_knows(up: Asking, calls: Path) -> None:
+    workload = f"exec {calls} 700"
+    text = "syscall::getsid:entry /pid == $target/ { @calls[execname] = count(); }"
+    found = program(up, text, workload)
+    (calls,) = found["aggregations"]
+    assert [(row["keys"], row["values"]) for row in calls["rows"]] == [(["calls"], [700])]
+    assert "\n1\n" in found["printed"] and found["report"]["restored"] is True
+    words = shlex.split(found["command"])
+    assert words[:4] == ["gilk", "dtrace", "--on", "lab"] and words[-1] == text
+    assert shlex.split(words[words.index("-c") + 1]) == ["sh", "-c", workload]
+
+
+def test_a_d_program_in_the_kernel_by_keyboard_alone(page: Page, window: Served, up: Asking) -> None:
+    """Its stacks are a flame graph, whose frames are those that the kernel has for a process that waits there."""
+    waits = "sleep 60 | cat & until grep -q pipe_read /proc/$!/stack; do :; done; cat /proc/$!/stack; pkill sleep"
+    stack = run(up, [GETSID], waits)["printed"]
+    waiting = re.findall(r"([\w.]+)\+0x", stack)
+    assert waiting[0] == "pipe_read" and len(waiting) > 3, stack
+    opened(page, window, "/target/lab")
+    reach(page, page.get_by_role("link", name="Write a D program"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="D program for the kernel of the lab")).to_be_visible()
+    ready(page)
+    suits(page, "a D program for the kernel")
+    narrow(page, "a D program for the kernel")
+    field = page.get_by_label("Program", exact=True)
+    reach(page, field)
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    words = page.locator("#words li")
+    for typed, word in [("fb", "fbt"), ("::pipe_rea", "pipe_read"), (":en", "entry")]:
+        page.keyboard.type(typed)
+        expect(words.first).to_contain_text(word)
+        page.keyboard.press("Enter")
+        expect(page.locator("#words")).to_be_hidden()
+    page.keyboard.type(" { @waits[stac")
+    expect(words.first).to_contain_text("stackdepth")
+    page.keyboard.press("Escape")
+    page.keyboard.type("k()] = count(); }")
+    expect(page.locator("#problems")).to_contain_text("Nothing is wrong with it. It is about 1 probe.")
+    reach(page, page.get_by_label("Command that runs in the lab"))
+    page.keyboard.press("Control+a")
+    page.keyboard.type("echo it | cat; sleep 100")
+    reach(page, page.get_by_role("button", name="Preview"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Preview")).to_contain_text("1 probe at 1 place in its code: 1 by jump.")
+    reach(page, page.get_by_role("button", name="Begin"))
+    page.keyboard.press("Enter")
+    flames = page.get_by_label("Flame graph of @waits", exact=False).first
+    expect(flames.locator("title", has_text="pipe_read:")).to_be_attached(timeout=1000 * PATIENCE)
+    suits(page, "a flame graph of the kernel")
+    page.get_by_role("button", name="Take out").press("Enter")
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
+    frames = [str(each).partition(":")[0] for each in flames.locator("title").all_text_contents()]
+    assert set(waiting) <= set(frames), (waiting, frames)
+    narrow(page, "a flame graph of the kernel")
+
+
+def test_d_programs_of_the_kernel_are_checked_and_completed(up: Asking) -> None:
+    """Against the kernel's own lists: of its functions, of its tracepoints, and of a struct's members in BTF."""
+    listed = "grep -c '^[0-9a-f]* [tT] pipe_[a-z]*$' /proc/kallsyms; cut -d: -f1 /sys/kernel/tracing/available_events"
+    count, *groups = run(up, [GETSID], listed)["printed"].split()
+    path = "/target/lab/d"
+    asked = lambda text: up.get(f"{path}/words.json?{urlencode({'text': text, 'at': len(text)})}")  # noqa: E731
+    offered = lambda text: {word["text"] for word in asked(text)["words"]}  # noqa: E731
+    names = {name for name in offered("fbt:vmlinux:pipe_") if re.fullmatch("pipe_[a-z]+", name)}
+    assert len(names) == int(count) > 5
+    assert offered("rawtp:sch") == {each for each in groups if "sch" in each.lower()}
+    assert {"ki_filp", "ki_pos"} <= offered("fbt::pipe_write:entry { trace(args[0]->ki_")
+    wrong = up.get(f"{path}/check.json?{urlencode({'text': 'fbt::no_such_thing:entry { }'})}")["problems"]
+    assert [each["tag"] for each in wrong] == ["D_PDESC_ZERO"]
+    floats = up.get(f"{path}/check.json?{urlencode({'text': 'BEGIN { ustack(); uregs[0] = 1; }'})}")
+    assert floats["problems"]
+    for text in ("BEGIN { " + "(" * 100_000, "struct s { " * 20_000):
+        found = up.post(f"{path}/check.json", text=text, workload="")
+        assert found.get("problems") or found["error"]["slug"] in ("d-too-slow", "child-gone"), found
+        assert up.post(f"{path}/check.json", text="BEGIN { }", workload="")["probes"] == 1
+    assert lab_of(up)["state"] == "up"
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [("BEGIN { no", "bad-d-program"), ("fbt::no_such_thing:entry { }", "no-such-probe"),
+     ("#pragma D option destructive\nfbt::pipe_write:entry { raise(9); }", "destructive-in-window"),
+     ("BEGIN { \0 }", "bad-request")],
+)  # fmt: skip
+def test_refused_d_programs_change_nothing(up: Asking, text: str, slug: str) -> None:
+    answer = up.post("/session/lab/d", text=text, workload="touch /tmp/nothing")
+    assert answer["error"]["slug"] == slug, answer
+    assert "No such file" in run(up, [GETSID], "ls /tmp/nothing")["printed"]
 
 
 def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up: Asking, folder: Path) -> None:
@@ -271,6 +388,7 @@ def test_a_module_that_a_command_loads_is_there_afterwards(up: Asking) -> None:
 def test_one_session_at_a_time(up: Asking) -> None:
     begun = up.post("/session/lab", requests=[GETSID], workload="")
     assert up.post("/session/lab", requests=[GETSID], workload="")["error"]["slug"] == "lab-busy"
+    assert up.post("/session/lab/d", text="BEGIN { }", workload="")["error"]["slug"] == "lab-busy"
     assert up.post("/survey", target="lab", image="kernel")["error"]["slug"] == "lab-busy"
     assert up.get("/target/lab/function.json?image=kernel&at=pipe_read")["function"] == "pipe_read", "others look on"
     sessions = {each["number"]: each for each in up.post("/end")["sessions"]}
@@ -287,7 +405,6 @@ def test_one_session_at_a_time(up: Asking) -> None:
 def test_refused_instruments_change_nothing(up: Asking, requests: list[str], slug: str) -> None:
     answer = up.post("/session/lab", requests=requests, workload="touch /tmp/no")
     assert answer["error"]["slug"] == slug, answer
-    assert run(up, [GETSID], "ls /tmp/no 2>&1 | wc -l")["report"]["restored"] is True
     assert "No such file" in run(up, [GETSID], "ls /tmp/no")["printed"]
 
 
@@ -344,6 +461,7 @@ def test_a_window_has_a_lab_only_if_it_was_given_one(tmp_path: Path) -> None:
         for answer in (
             asking.get("/target/lab.json"), asking.post("/lab/start"), asking.post("/lab/end"),
             asking.post("/session/lab", requests=[GETSID], workload="true"),
+            asking.post("/session/lab/d", text="BEGIN { }", workload="true"), asking.get("/target/lab/d/check.json"),
             asking.post("/preview", target="lab", requests=[GETSID]), asking.post("/survey", target="lab", image=""),
         ):  # fmt: skip
             assert answer["error"]["slug"] == "not-granted", answer

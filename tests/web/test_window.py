@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Route, expect
 
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
@@ -122,6 +123,33 @@ def test_a_session_is_run_by_keyboard(page: Page, window: Served, loop: Loop) ->
     page.keyboard.press("Enter")
     expect(page.get_by_text("the code is what it was")).to_be_visible()
     assert clean(loop)
+
+
+def test_a_new_page_gets_the_focus_for_readers_who_use_the_keyboard(page: Page, window: Served) -> None:
+    opened(page, window, "/")
+    page.get_by_role("link", name="Doctor").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+
+
+def test_a_new_page_leaves_the_focus_with_one_who_types_already(page: Page, window: Served) -> None:
+    """The answer about the functions is held back until a letter has been typed into the field."""
+    opened(page, window, "/")
+    held: list[Route] = []
+    free: list[bool] = []
+    page.route("**/symbols.json*", lambda route: route.continue_() if free else held.append(route))
+    page.get_by_role("link", name="work", exact=True).click()
+    field = page.get_by_label("Function", exact=True)
+    field.press_sequentially("dis")
+    free.append(True)
+    for each in held:
+        with suppress(Error):  # the page has given up a request, for it has made a later one
+            each.continue_()
+    ready(page)
+    expect(page.locator("td.name").first).to_be_visible()
+    expect(field).to_be_focused()
+    page.keyboard.type("patch")
+    expect(field).to_have_value("dispatch")
 
 
 def test_a_d_programs_output_is_shown(page: Page, window: Served, loop: Loop) -> None:

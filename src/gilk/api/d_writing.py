@@ -3,7 +3,7 @@
 
 from gilk.api.d_writing import DWriting
 
-writing = DWriting(4711)            # which is only looked at
+writing = DWriting(4711)            # a process, which is only looked at
 writing.words("pid$target:libc.so.6:mal", 24)
 writing.check("pid$target:libc.so.6:malloc:entry { @ = count(); }")
 """
@@ -17,9 +17,11 @@ from gilk.engines.dtrace.asked import Asked, about
 from gilk.engines.dtrace.checking import Checked, MatchedDescription, Problem
 from gilk.engines.dtrace.completing import Offered
 from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.machine import MachineView
 from gilk.engines.dtrace.previewing import Previewed, RefusedProbe
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import UsageError
+from gilk.lang.d.meaning.world import World
 from gilk.lang.d.writing.offered import OfferedWord
 from gilk.targets.base import Loaded
 from gilk.targets.looking import look
@@ -33,16 +35,17 @@ __all__ = [
 
 @dataclass
 class DWriting:
-    """D programs about the process ``pid``, or about no process.
+    """D programs about the process ``pid``, about the kernel of ``machine``, or about neither.
 
     The object keeps all that it has found out about the process until the process maps other files. Raises TargetError
     `no-such-process`, `no-permission`.
     """
 
     pid: int | None = None
+    machine: MachineView | None = None
     _process: Process | None = field(init=False)
     _loaded: tuple[Loaded, ...] = ()
-    _world: SymbolContext | None = None
+    _world: World | None = None
 
     def __post_init__(self) -> None:
         self._process = None if self.pid is None else look(self.pid)
@@ -63,10 +66,17 @@ class DWriting:
             raise UsageError("d-program-refused", problems[0].message, "a preview is of a program without problems")
         return previewing.preview(consumer)
 
+    def _read(self) -> World:
+        if self.machine is None:
+            return SymbolContext(self._process)
+        from gilk.engines.dtrace.kernel_world import KernelWorld  # imported here: few need it
+
+        return KernelWorld(self.machine.target, self.machine.users)
+
     def _consumer(self, text: str) -> Consumer:
         loaded = () if self._process is None else self._process.loaded()
         if self._world is None or loaded != self._loaded:
-            self._world, self._loaded = SymbolContext(self._process), loaded
-        consumer = about(Asked((("n", text),), pid=self.pid), self._process)
+            self._world, self._loaded = self._read(), loaded
+        consumer = about(Asked((("n", text),), pid=self.pid), self._process, self.machine)
         consumer.known = self._world
         return consumer

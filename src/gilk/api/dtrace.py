@@ -32,13 +32,16 @@ def dtrace(
     arguments: Sequence[str] = (),
     options: Mapping[str, str | None] = MappingProxyType({}),
     follow: bool = False,
+    machine: str = "",
 ) -> DtraceSession:
-    """A session of D: a program in one process, which runs or is launched, in several that run, or in none.
+    """A session of D: a program in one process, which runs or is launched, in several that run, or in none; or in a
+    kernel.
 
     ``program``: the text of the program, or the Path of a script. ``pid``: the pid of a process, or several, in all of
     which it runs as one program. ``arguments``: the values of $1, $2... ``options``: those of -x by name; the value of
-    a flag is None. ``follow``: instrument the processes and programs that the process starts, too. Use the session as a
-    context manager:
+    a flag is None. ``follow``: instrument the processes and programs that the process starts, too. ``machine``: the
+    machine in whose kernel the program runs, and on which processes and commands are: ``here``, ``lab`` (a fresh
+    virtual machine) or ``ssh:HOST``. Use the session as a context manager:
 
         with gilk.dtrace('pid$target:libc.so.6:malloc:entry { @ = count(); }', pid=4711) as session:
             for event in session:       # gilk.events
@@ -53,8 +56,9 @@ def dtrace(
         raise UsageError("two-processes", "pid and command exclude each other")
     first, others = (pids[0], pids[1:]) if pids else (None, ())
     asked = Asked(
-        (given,), tuple(arguments), tuple(options.items()), first, tuple(command), follow=follow, others=others
-    )
+        (given,), tuple(arguments), tuple(options.items()), first, tuple(command), machine=machine, follow=follow,
+        others=others,
+    )  # fmt: skip
     return DtraceSession(asked, Aside(), formatted)
 
 

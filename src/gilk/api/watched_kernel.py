@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 
+from gilk.api.d_writing import DWriting
+from gilk.engines.dtrace import asked
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.machine import MachineView, OtherMachine
 from gilk.engines.scan.kernel import KernelSubject
 from gilk.runs.elsewhere import Elsewhere, reach
 from gilk.runs.live import KernelLiveRun
 from gilk.session.request import Request
 from gilk.targets.kernel.channel import Sink
+from gilk.targets.kernel.files_link import FilesLink
 from gilk.targets.kernel.target import KernelTarget
 
 __all__ = ["KernelSubject", "WatchedKernel", "watched_kernel"]
@@ -60,6 +66,24 @@ class WatchedKernel:
         return KernelLiveRun(
             [], list(requests), command=tuple(command), kernel=self._target, elsewhere=self._elsewhere, take=take
         )
+
+    def program(self, text: str, command: Sequence[str], take: Sink) -> Consumer:
+        """A D program in the kernel, which is not compiled yet; let_go() ends it, and the machine stays. ``command``:
+        as for a run; it waits until the probes are in. Raises UsageError, TargetError `cannot-launch`."""
+        machine = OtherMachine(Elsewhere(self._elsewhere.link, lambda: None), self._target, take)
+        return asked.on(machine, asked.Asked((("n", text),), command=tuple(command)))
+
+    def writing(self, read: Callable[[str], bytes]) -> DWriting:
+        """D programs for the kernel while they are written, in a copy of this process. The copy may not use the
+        connection to the machine: ``read`` is called for the contents of files there."""
+        link = FilesLink(read)
+        target = copy(self._target)
+        target.link = link
+        return DWriting(machine=MachineView(target))
+
+    def read_file(self, path: str) -> bytes:
+        """The contents of a file on the machine. Raises OSError, MachineGone."""
+        return self._elsewhere.link.read_file(path)
 
     def close(self) -> None:
         """Let go of the machine; a virtual machine of the lab ends then."""

@@ -30,9 +30,10 @@ class Assets:
     def missing(self) -> list[str]:
         return [name for name in NEEDED if name not in self.files]
 
-    def page(self) -> Response:
+    def page(self, status: int = 200) -> Response:
         """The frame of every page, which contains nothing about this machine."""
-        return Response(self.files["page.html"].replace(b"DIGEST", self.digest.encode()), media_type="text/html")
+        frame = self.files["page.html"].replace(b"DIGEST", self.digest.encode())
+        return Response(frame, status, media_type="text/html")
 
     async def file(self, request: Request) -> Response:
         name = request.path_params["name"]

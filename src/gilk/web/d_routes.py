@@ -12,24 +12,23 @@ from starlette.requests import Request
 
 from gilk.web.answers import given, whole_number
 from gilk.web.children import ToldError
-from gilk.web.grants import Grants, born, title_of
+from gilk.web.d_answers import TOO_SLOW
+from gilk.web.grants import LAB, Grants, born, title_of
+from gilk.web.lab import Lab
 from gilk.web.sessions import d_commands
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
 _WITHIN: Final = {"check": 5.0, "words": 5.0, "preview": 60.0}  # in seconds, by question
-_TOO_SLOW: Final = ToldError(
-    "d-too-slow", "that was given up, for it took too long",
-    "Begin takes as long as it needs; a description that matches fewer probes is quicker", 503,
-)  # fmt: skip
 
 
 class DPages:
-    """The handlers. ``grants``: the processes within reach."""
+    """The handlers. ``grants``: the processes within reach; ``lab``: the lab, which is asked about its kernel."""
 
-    def __init__(self, grants: Grants) -> None:
-        self._grants = grants
-        self._workers = TimedWorkers("gilk.web.d_worker", _TOO_SLOW)
+    def __init__(self, grants: Grants, lab: Lab) -> None:
+        self._grants, self._lab = grants, lab
+        slow = ToldError(TOO_SLOW.slug, TOO_SLOW.message, TOO_SLOW.hint, 503)
+        self._workers = TimedWorkers("gilk.web.d_worker", slow)
 
     def stop(self) -> None:
         self._workers.stop()
@@ -37,45 +36,60 @@ class DPages:
     # Twins.
 
     async def page(self, request: Request) -> Json:
-        """The page itself: its process, and the program in its address."""
+        """The page itself: its process or kernel, and the program in its address."""
         identity, text = request.path_params["target"], request.query_params.get("text", "")
-        pid = self._grants.d_process(identity)
+        pid = self._pid(identity)
         check_text(text)
-        title = title_of(f"pid:{pid}")
-        facts = {"id": identity, "title": title, "pid": int(pid), "acts": self._grants.acts, "text": text}
+        if pid is None:
+            await self._lab.ask("state")  # an error says that it is not up
+        facts = {"id": identity, "title": title_of(LAB if pid is None else f"pid:{pid}"), "pid": pid}
+        facts |= {"acts": self._grants.acts, "text": text}
         return {**facts, **d_commands(pid, text)}
 
     async def check(self, request: Request) -> Json:
-        pid, text, _ = await self._asked(request)
-        found = await self._answer("check", **pid, text=text)
-        return {**found, **d_commands(str(pid["pid"]), text)}
+        asked = await self._asked(request)
+        found = await self._answer(request, "check", text=asked["text"])
+        pid = self._pid(request.path_params["target"])
+        return {**found, **d_commands(pid, asked["text"], asked["workload"].strip() if pid is None else "")}
 
     async def words(self, request: Request) -> Json:
-        pid, text, at = await self._asked(request, at=True)
-        return await self._answer("words", **pid, text=text, at=at)
+        asked = await self._asked(request, at=int)
+        return await self._answer(request, "words", text=asked["text"], at=asked["at"])
 
     async def preview(self, request: Request) -> Json:
-        pid, text, _ = await self._asked(request)
-        return await self._answer("preview", **pid, text=text)
+        return await self._answer(request, "preview", text=(await self._asked(request))["text"])
 
-    async def _asked(self, request: Request, at: bool = False) -> tuple[dict[str, int], str, int]:
-        """The process, the text and the position of a request: from the address, or from the body of a POST, which a
-        long program needs. Raises ToldError, TargetError.
+    def _pid(self, identity: str) -> int | None:
+        """The process that a D program is for; None for the lab's kernel. Raises TargetError, ToldError."""
+        if self._grants.target(identity) == LAB:
+            return None
+        hint = "the lab's kernel is another target (gilk web --on lab)"
+        return int(self._grants.process(identity, "the window runs D programs in processes and in the lab", hint))
+
+    async def _asked(self, request: Request, **more: type) -> Json:
+        """The ``text`` of a request, the position ``at`` in it, and the ``workload`` of the lab: from the address, or
+        from the body of a POST, which a long program needs. Raises ToldError, TargetError.
         """
-        identity = request.path_params["target"]
-        pid = self._grants.d_process(identity)
+        if self._pid(request.path_params["target"]) is None:
+            more["workload"] = str
         if request.method == "POST":
-            asked = await given(request, text=str, at=int) if at else await given(request, text=str)
+            found = await given(request, text=str, **more)
         else:
             query = request.query_params
-            asked = {"text": query.get("text", ""), "at": whole_number(query.get("at", "0"))}
-        check_text(asked["text"])
-        return {"pid": int(pid), "born": born(identity)}, asked["text"], asked.get("at", 0)
+            found = {name: query.get(name, "") for name in ("text", "workload")}
+            found["at"] = whole_number(query.get("at", "0"))
+        check_text(found["text"])
+        check_text(found.get("workload", ""))
+        return found
 
-    async def _answer(self, what: str, **asked: Any) -> Json:
-        """The answer of a worker. Previews, which take longer, have a worker of their own."""
+    async def _answer(self, request: Request, what: str, **asked: Any) -> Json:
+        """The answer of the lab or of a worker. Previews, which take longer, have a worker of their own."""
+        identity = request.path_params["target"]
+        pid = self._pid(identity)
+        if pid is None:
+            return await self._lab.ask(f"d-{what}", **asked)
         role = "preview" if what == "preview" else "type"
-        return await self._workers.answer(role, _WITHIN[what], what, **asked)
+        return await self._workers.answer(role, _WITHIN[what], what, pid=pid, born=born(identity), **asked)
 
 
 def check_text(text: str) -> None:

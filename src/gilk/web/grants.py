@@ -102,10 +102,6 @@ class Grants:
             raise ToldError("not-running", refusal, hint)
         return name.removeprefix("pid:")
 
-    def d_process(self, identity: str) -> str:
-        """The number of a process in which a D program may run, as text; see `process`."""
-        return self.process(identity, "the window runs D programs in processes only", "gilk dtrace --on")
-
     def _process(self, identity: str) -> str:
         number, _, born = identity.removeprefix(_PROCESS).partition("-")
         if not (number.isdecimal() and born.isdecimal() and len(number) < 10):

@@ -81,14 +81,16 @@ class Lab:
             raise ToldError("lab-is-over", "the lab has ended", "its page starts it again", 409)
         return await self._child.ask(what, **given)
 
-    async def begin(self, session: WebSession, **given: Any) -> Json:
-        """Run a session in the machine. Raises ToldError; then nothing has changed."""
+    async def begin(self, session: WebSession, what: str, **given: Any) -> Json:
+        """Run a session in the machine: instruments (``session``) or a D program (``program``). Raises ToldError; then
+        nothing has changed.
+        """
         if self._session is not None:
             hint = "take it out first: there is one at a time"
             raise ToldError("lab-busy", "a session is in the lab already", hint, 409)
         self._session = session
         try:
-            return await self.ask("session", **given)
+            return await self.ask(what, **given)
         except ToldError:
             self._session = None
             raise

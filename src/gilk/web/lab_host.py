@@ -4,8 +4,9 @@
     python -m gilk.web.lab_host READING WRITING
 
 The first message starts the machine. Then questions are answered as by worker.py, and sessions run, one at a time,
-since this process has the machine's only connection; questions are answered meanwhile. It ends when its input ends,
-and when the machine does. However it ends, the machine ends with it.
+since this process has the machine's only connection; questions are answered meanwhile. Those about D programs that are
+being written are answered by a copy of this process (forked.py). It ends when its input ends, and when the machine
+does. However it ends, the machine ends with it.
 """
 
 from __future__ import annotations
@@ -16,20 +17,29 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
+from gilk.api import dtrace as d_programs
+from gilk.api.d_writing import DWriting
 from gilk.api.live import LiveRun, prepare_kernel_live
 from gilk.api.runs import Progress, parse_request, report
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
+from gilk.web.d_answers import TOO_SLOW, DAnswers
+from gilk.web.forked import ForkedWorker
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.host import state_of
+from gilk.web.printing import PrintingHost
 from gilk.web.worker import LookAnswers, answered
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent
 _LOOKS: Final = 500  # the ms between two looks whether the server is still there, while the machine starts
+_LOOKS_ANEW: Final = 5.0  # the seconds between two looks whether modules were loaded, if nothing was run here
 _KEPT: Final = 16 << 10  # the number of the last bytes of a command's output that are shown
+D_WITHIN: Final = {"check": 20.0, "words": 20.0, "preview": 40.0}  # in seconds; a kernel has many probes
+_OF_D: Final = "d-"  # begins the names of questions about D programs that are being written
 _CONSOLE: Final = 8 << 10  # the number of the last characters of the console that are shown
 
 
@@ -53,16 +63,22 @@ class LabHost:
     def __init__(self, channel: ServerChannel, kernel: WatchedKernel) -> None:
         self._channel, self._kernel = channel, kernel
         self._looks = LookAnswers(kernel.subject)
-        self._running: LiveRun | None = None
+        self._writing = self._new_writing()
+        self._busy = False  # whether a session is in the kernel
+        self._next_look = 0.0  # when to look whether modules have changed, by time.monotonic()
         self._output = LabOutput()
         self._ending = False  # whether the session is to end
         self._told = 0.0
         self.over = False
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
-        own: dict[str, Callable[..., Json]] = {"state": self.state, "end": self._end, "session": self._busy}
-        looks = dict(self._looks.answers())
-        return looks | own | ({"survey": self._busy} if self._running is not None else {})
+        own: dict[str, Callable[..., Json]] = {"state": self.state, "end": self._end}
+        own |= dict.fromkeys((*self._sessions(), *(["survey"] if self._busy else [])), self._refuse)
+        return {**self._looks.answers(), **own}
+
+    def _sessions(self) -> Mapping[str, Callable[[Json], Callable[[Message], None]]]:
+        """The sessions that can be begun. Each is begun by the first function, and run to its end by the result."""
+        return {"session": self._begin_run, "program": self._begin_program}
 
     def state(self) -> Json:
         image = self._kernel.subject.kernel.image
@@ -74,8 +90,11 @@ class LabHost:
         self._ending = True
         return {}
 
-    def _busy(self, **_given: Any) -> Json:
+    def _refuse(self, **_given: Any) -> Json:
         raise TargetError("lab-busy", "a session is in the lab already", "take it out first: there is one at a time")
+
+    def close(self) -> None:
+        self._writing.close()
 
     def serve(self) -> None:
         """Answer until the input ends. Raises MachineGone."""
@@ -87,74 +106,118 @@ class LabHost:
             self.over = True
 
     def _answer(self, message: Message) -> None:
-        if message["ask"] == "session":
+        if message["ask"] in self._sessions():
             self._session(message)
             return
-        if self._running is None:
-            self._renew()
-        self._channel.send(answered(message, self.answers()))
+        self._renew()
+        self._channel.send(self._answered(message))
+
+    def _answered(self, message: Message) -> Message:
+        what = message["ask"].removeprefix(_OF_D)
+        if what == message["ask"]:
+            return answered(message, self.answers())
+        try:
+            return self._writing.ask({**message, "ask": what}, D_WITHIN[what], TOO_SLOW)
+        except GilkError as error:
+            return {"id": message["id"], "error": told(error)}
 
     def _renew(self) -> None:
-        """Read the kernel anew if its modules have changed. A session must not be in it."""
+        """Read the kernel anew if its modules have changed. That is looked at only from time to time, since it takes
+        longer than a search. A session must not be in it.
+        """
+        now = time.monotonic()
+        if self._busy or now < self._next_look:
+            return
+        self._next_look = now + _LOOKS_ANEW
         if self._kernel.refresh():
             self._looks = LookAnswers(self._kernel.subject)
+            self._writing.close()
+            self._writing = self._new_writing()
+
+    def _new_writing(self) -> ForkedWorker:
+        kernel = self._kernel
+        return ForkedWorker(lambda read: DAnswers(partial(_same, kernel.writing(read))).answers(), kernel.read_file)
 
     # Sessions.
 
     def _session(self, message: Message) -> None:
         """Run a session to its end. Its instruments are taken out however it ends."""
+        self._next_look = 0.0
+        self._renew()
+        self._busy, self._ending = True, False
         try:
-            running = self._begun(message["given"])
+            self._sessions()[message["ask"]](message["given"])(message)
         except MachineGone:
             raise
         except GilkError as error:
             self._channel.send({"id": message["id"], "error": told(error)})
-            return
-        self._running, self._ending = running, False
+        finally:
+            self._busy = False
+            self._next_look = 0.0  # its command may have loaded modules
+
+    def _begin_run(self, given: Json) -> Callable[[Message], None]:
+        """A run whose instruments are in, and whose command runs. Raises GilkError; then nothing has changed."""
+        self._output = LabOutput()
+        requests = [parse_request(text) for text in given["requests"]]
+        running = prepare_kernel_live(requests, self._kernel, _command(given), self._output.take)
+        running.begin()
+        return partial(self._run, running)
+
+    def _run(self, running: LiveRun, first: Message) -> None:
         try:
             with suppress(ServerEnded):
-                self._channel.send({"id": message["id"], "ok": {"host": os.getpid()}})
-            running.wait(None, self._ends, self._show)
+                self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
+            running.wait(None, self._ends, partial(self._show, running))
         finally:
             progress = running.progress()
             result = report(running.finish()).to_json()
-            self._running = None
             with suppress(ServerEnded):
                 self._channel.send({"state": {**self._now(running, progress), "report": result}})
         if running.lost is not None:
             raise running.lost
 
-    def _begun(self, given: Json) -> LiveRun:
-        """A session whose instruments are in, and whose command runs. Raises GilkError; then nothing has changed."""
-        self._renew()
-        self._output = LabOutput()
-        requests = [parse_request(text) for text in given["requests"]]
-        command = ["sh", "-c", given["workload"]] if given["workload"] else []
-        running = prepare_kernel_live(requests, self._kernel, command, self._output.take)
-        running.begin()
-        return running
+    def _begin_program(self, given: Json) -> Callable[[Message], None]:
+        """A D program, whose command waits for its probes. Raises GilkError; then nothing has changed."""
+        host = PrintingHost(self._channel, self._ends)
+        consumer = self._kernel.program(given["text"], _command(given), host.add)
+
+        def run(first: Message) -> None:
+            try:
+                host.carry_out(consumer, first)
+            finally:
+                d_programs.let_go(consumer)
+
+        return run
 
     def _ends(self) -> bool:
         """Answer what the server has asked; returns whether the session is to end."""
         try:
             while not self._ending and not self.over and self._channel.waits(0):
-                self._channel.send(answered(self._channel.receive(), self.answers()))
+                self._channel.send(self._answered(self._channel.receive()))
         except ServerEnded:
             self.over = True
         return self._ending or self.over
 
-    def _show(self, progress: Progress) -> None:
+    def _show(self, running: LiveRun, progress: Progress) -> None:
         now = time.monotonic()
-        if self._running is None or now - self._told < _EVERY:
+        if now - self._told < _EVERY:
             return
         self._told = now
         try:
-            self._channel.send({"state": self._now(self._running, progress)})
+            self._channel.send({"state": self._now(running, progress)})
         except ServerEnded:
             self.over = True
 
     def _now(self, running: LiveRun, progress: Progress) -> Json:
         return {**state_of(running, progress), **(self._output.to_json() if running.command else {})}
+
+
+def _command(given: Json) -> list[str]:
+    return ["sh", "-c", given["workload"]] if given["workload"] else []
+
+
+def _same(writing: DWriting) -> DWriting:
+    return writing
 
 
 def main() -> None:
@@ -175,7 +238,10 @@ def _carry_out(channel: ServerChannel, first: Message) -> None:
             host = LabHost(channel, kernel)
             channel.send({"id": first["id"], "ok": host.state()})
             up.set()
-            host.serve()
+            try:
+                host.serve()
+            finally:
+                host.close()
     except GilkError as error:
         channel.send({"state": {"gone": told(error)}} if up.is_set() else {"id": first["id"], "error": told(error)})
 

@@ -58,7 +58,7 @@ class Window:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
         self.lab = Lab()
-        self.d = DPages(grants)
+        self.d = DPages(grants, self.lab)
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
         self.traces = TracePages(grants, self._files)
         self.tracing = TracingPages(grants, self.sessions, audit)
@@ -277,10 +277,20 @@ class Window:
     async def begin_d(self, request: Request) -> Json:
         """Run a D program in a process."""
         asked = await given(request, target=str, text=str)
-        pid = self.grants.d_process(asked["target"])
+        hint = "a program in the lab is begun at /session/lab/d"
+        pid = self.grants.process(asked["target"], "that is no process", hint)
         check_text(asked["text"])
         session = self.sessions.begin_d(asked["target"], title_of(f"pid:{pid}"), asked["text"])
-        return (await self.audit.noted(session, d_commands(pid, asked["text"])["command"])).shown()
+        return (await self.audit.noted(session, d_commands(int(pid), asked["text"])["command"])).shown()
+
+    async def begin_lab_d(self, request: Request) -> Json:
+        """Run a D program in the lab's kernel, and a command there, if there is one."""
+        asked = await given(request, text=str, workload=str)
+        title, text, workload = title_of(self.grants.target(LAB)), asked["text"], asked["workload"].strip()
+        check_text(text)
+        check_text(workload)
+        session = self.sessions.begin_lab_d(self.lab, title, text, workload)
+        return (await self.audit.noted(session, d_commands(None, text, workload)["command"])).shown()
 
     async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
         words = ["gilk", "run", "-p", name.removeprefix("pid:"), *(w for each in requests for w in ("-i", each))]
@@ -348,7 +358,8 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}/check.json": window.experiments.check,
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
-        "/session/trace": window.tracing.begin, "/session/lab": window.begin_lab, "/lab/start": window.start_lab,
+        "/session/trace": window.tracing.begin, "/session/lab": window.begin_lab,
+        "/session/lab/d": window.begin_lab_d, "/lab/start": window.start_lab,
         "/lab/end": window.end_lab,
     }  # fmt: skip
     return [
@@ -362,5 +373,12 @@ def routes(window: Window) -> list[BaseRoute]:
 
 
 def application(window: Window, gate: Gate) -> Guard:
-    handlers = {HTTPException: not_routed, 500: not_routed}
+    async def not_there(request: Request, error: Exception) -> Response:
+        """The page that says so, for a browser that looks for a page; else an error."""
+        looks = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+        if looks and isinstance(error, HTTPException) and error.status_code == 404:
+            return window.assets.page(404)
+        return await not_routed(request, error)
+
+    handlers = {HTTPException: not_there, 500: not_routed}
     return Guard(Starlette(routes=routes(window), exception_handlers=handlers), gate)

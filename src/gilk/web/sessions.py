@@ -31,8 +31,10 @@ class SessionChild(Protocol):
 class SessionMachine(SessionChild, Protocol):
     """A machine that has sessions."""
 
-    async def begin(self, session: WebSession, **given: Any) -> Json:
-        """Run a session. Raises ToldError; then nothing has changed."""
+    async def begin(self, session: WebSession, what: str, **given: Any) -> Json:
+        """Run a session, of instruments (``session``) or of a D program (``program``). Raises ToldError; then nothing
+        has changed.
+        """
 
 
 @dataclass(eq=False)
@@ -106,12 +108,16 @@ def _lab_python(requests: Sequence[str], workload: str) -> str:
     return "\n".join([*lines, "    print(session.counts())"])
 
 
-def d_commands(pid: str, text: str) -> dict[str, str]:
-    """The command line, and the code in Python, that run the D program ``text`` in process ``pid`` as the page does."""
+def d_commands(pid: int | None, text: str, workload: str = "") -> dict[str, str]:
+    """The command line, and the code in Python, that run the D program ``text`` as the page does: in process ``pid``,
+    or in the lab's kernel, while the shell there runs ``workload``, if that is not ''.
+    """
     written = f'r"""{text}"""' if "\n" in text and '"""' not in f"{text} " and text[-1] not in '"\\' else repr(text)
-    python = f"import gilk\n\nwith gilk.dtrace({written}, pid={pid}) as session:\n    for event in session:"
-    python += " print(event)"
-    return {"command": shlex.join(["gilk", "dtrace", "-p", pid, "-n", text]), "python": python}
+    command = ["sh", "-c", workload] if workload else []
+    where = f"pid={pid}" if pid is not None else 'machine="lab"' + (f", command={command!r}" if command else "")
+    python = f"import gilk\n\nwith gilk.dtrace({written}, {where}) as session:\n    for event in session: print(event)"
+    words = ["-p", str(pid)] if pid is not None else ["--on", LAB, *(["-c", shlex.join(command)] if command else [])]
+    return {"command": shlex.join(["gilk", "dtrace", *words, "-n", text]), "python": python}
 
 
 class Sessions:
@@ -152,17 +158,30 @@ class Sessions:
         )  # fmt: skip
         if workload:
             made.state = {"workload": workload, "printed": "", "bytes": 0}
-        begun = await lab.begin(made, requests=list(requests), workload=workload)
+        begun = await lab.begin(made, "session", requests=list(requests), workload=workload)
         self._keep(made, begun["host"], lab)
         return made
 
     async def begin_d(self, target: str, title: str, text: str) -> WebSession:
         """A session that runs a D program. Raises ToldError; then nothing has changed."""
         pid = _pid(target)
-        same = d_commands(pid, text)
+        same = d_commands(int(pid), text)
         made = WebSession(self._last + 1, target, title, (text,), same["command"], same["python"], time.time())
         made.state = {"printed": "", "bytes": 0, "aggregations": []}  # pages recognise a D program by this member
         return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
+
+    async def begin_lab_d(self, lab: SessionMachine, title: str, text: str, workload: str) -> WebSession:
+        """A D program in the lab's kernel; for ``workload`` see begin_lab. Raises ToldError; then nothing has changed.
+        """
+        same = d_commands(None, text, workload)
+        made = WebSession(
+            self._last + 1, LAB, title, (text,), same["command"], same["python"], time.time(),
+            over="it has run to its end", lost=_MACHINE_ENDED,
+        )  # fmt: skip
+        made.state = {"printed": "", "bytes": 0, "aggregations": [], "workload": workload}
+        begun = await lab.begin(made, "program", text=text, workload=workload)
+        self._keep(made, begun["host"], lab)
+        return made
 
     async def begin_experiment(
         self, identity: str, file: Path, text: str, found: Json, processes: Mapping[int, int]

@@ -78,7 +78,7 @@ class LookAnswers:
             raise _no_image(target, image)
         surveyed = [self._is_surveyed(target, each) for each in chosen]
         parts = [self._of_image(target, *each) for each in zip(chosen, surveyed, strict=True)]
-        return tuple(row for part in parts for row in part), all(surveyed)
+        return parts[0] if len(parts) == 1 else tuple(row for part in parts for row in part), all(surveyed)
 
     def _read(self, target: str, image: scans.TargetImage, surveyed: bool) -> tuple[SymbolRow, ...]:
         """The functions of an image. ``surveyed`` is an argument only for the cache: a survey may have been made

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gilk.engines.dtrace.enabling import NoSuchProbe
-from gilk.engines.dtrace.in_kernel import printed
+from gilk.engines.dtrace.kernel_clauses import printed
 from gilk.errors import UsageError
 from gilk.targets.kernel.d_messages import CodeVerdict, DriverProgram
 from gilk.targets.kernel.driver import Driver

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 
-from gilk.engines.dtrace.in_kernel import printed
+from gilk.engines.dtrace.kernel_clauses import printed
 from gilk.errors import UsageError
 from gilk.lang.d.kernel_code import KernelCode
 from tests.lang.d.programs import HERE

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from gilk.engines.dtrace import tracing
 from gilk.engines.dtrace.consumer import Consumer
-from gilk.engines.dtrace.in_kernel import printed
+from gilk.engines.dtrace.kernel_clauses import printed
 from gilk.toolchain.dprogram import ClauseEvent
 from gilk.trace.d.layout import LAYOUT_FIELDS
 from tests.native.checked.library import Program

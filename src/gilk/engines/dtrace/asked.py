@@ -23,6 +23,7 @@ from gilk.targets.kernel.own import HERE, is_loaded
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
+    from gilk.engines.dtrace.machine import MachineView, OtherMachine
     from gilk.targets.process import Process
 
 _ENVIRONMENT = "DTRACE_OPT_"
@@ -103,10 +104,24 @@ def prepare(asked: Asked) -> Consumer:
     return _consumer(asked, options, texts, process)
 
 
-def about(asked: Asked, process: Process | None) -> Consumer:
-    """The consumer of the request for a process that the caller has, or for none, whatever the programs name. Raises
-    UsageError."""
-    return _consumer(asked, *_read(asked), process)
+def about(asked: Asked, process: Process | None, machine: MachineView | None = None) -> Consumer:
+    """The consumer of the request for a process or a kernel that the caller has, or for neither, whatever the programs
+    name. Raises UsageError."""
+    return _consumer(asked, *_read(asked), process, machine)
+
+
+def on(machine: OtherMachine, asked: Asked) -> Consumer:
+    """The consumer of the request for the kernel of a machine that the caller has, where the command is started, if
+    there is one. $target is the process of the command, or the first of those asked for. Raises UsageError, TargetError
+    `no-such-process`, `cannot-launch`."""
+    return _consumer_on(machine, asked, *_read(asked))
+
+
+def _consumer_on(machine: OtherMachine, asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
+    target = machine.start(asked.command) if asked.command else asked.pid or 0
+    if not asked.command and asked.pid is not None:
+        machine.attend((asked.pid, *asked.others), asked.by_number)
+    return Consumer(texts, _macros(asked, options, target), options, None, asked.libraries, machine)
 
 
 def _read(asked: Asked) -> tuple[Options, list[ProgramText]]:
@@ -122,9 +137,12 @@ def _read(asked: Asked) -> tuple[Options, list[ProgramText]]:
     return options, texts
 
 
-def _consumer(asked: Asked, options: Options, texts: list[ProgramText], process: Process | None) -> Consumer:
+def _consumer(
+    asked: Asked, options: Options, texts: list[ProgramText], process: Process | None,
+    machine: MachineView | None = None,
+) -> Consumer:  # fmt: skip
     target = 0 if process is None else process.pid
-    return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries)
+    return Consumer(texts, _macros(asked, options, target), options, process, asked.libraries, machine)
 
 
 def _prepare_tree(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
@@ -164,8 +182,7 @@ def _prepare_several(asked: Asked, options: Options, texts: list[ProgramText]) -
 
 
 def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    """A consumer for a kernel on a machine, where the whole program runs. $target is a process there, the first of
-    those asked for."""
+    """A consumer for a kernel on a machine that is reached for it, where the whole program runs."""
     from gilk.engines.dtrace.machine import OtherMachine  # imported here: few need it
 
     if asked.machine == "lab" and asked.pid is not None:
@@ -173,11 +190,7 @@ def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> 
         raise TargetError("no-such-process", what, "give -c COMMAND, which runs there")
     machine = OtherMachine.reached(asked.machine)
     try:
-        target = machine.start(asked.command) if asked.command else asked.pid or 0
-        if not asked.command and asked.pid is not None:
-            machine.attend((asked.pid, *asked.others), asked.by_number)
-        macros = _macros(asked, options, target)
-        return Consumer(texts, macros, options, None, asked.libraries, machine)
+        return _consumer_on(machine, asked, options, texts)
     except BaseException:
         machine.close()
         raise

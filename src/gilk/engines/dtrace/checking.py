@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Checks of a D program that is being written: its problems, and how many probes each of its descriptions matches.
 
-The compiler and the search for probes are those of a session; the process is only looked at.
+The compiler and the search for probes are those of a session; the process or kernel is only looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.compiled import DoesNotCompile
 from gilk.engines.dtrace.consumer import Consumer
-from gilk.engines.dtrace.enabling import NoSuchProbe, enable, missing
+from gilk.engines.dtrace.enabling import NoSuchProbe, missing
+from gilk.errors import UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.probes import described
 from gilk.lang.syntax.source import Source, Span
 from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.dtrace.machine import MachineView
 
 _LISTS = "gilk dtrace -l lists probes"
 
@@ -69,7 +74,7 @@ def check(consumer: Consumer) -> Checked:
     except DoesNotCompile as error:
         return Checked((_wrong(source, error),))
     except NoSuchProbe:
-        consumer.enabled = enable(consumer.compiled.program, consumer.process, True)
+        consumer.enabled = consumer.enable(True)
         return Checked(tuple(_missing(source, consumer)), _matched(source, consumer))
     return Checked(tuple(_unfit(source, consumer)), _matched(source, consumer))
 
@@ -98,7 +103,7 @@ def _missing(source: Source, consumer: Consumer) -> Iterator[Problem]:
     for clause in consumer.compiled.program.clauses:
         for text, place, count in _descriptions(consumer, clause):
             if not count:
-                why = missing(clause, described(text), consumer.process)
+                why = missing(clause, described(text), consumer.process, consumer.there)
                 yield _problem(source, "no-such-probe", why.tag, str(why), _LISTS, place)
 
 
@@ -115,6 +120,19 @@ def _unfit(source: Source, consumer: Consumer) -> Iterator[Problem]:
     if not consumer.has_room:
         what = "could not enable tracing: Enabling exceeds size of buffer"
         yield _problem(source, "no-room-for-records", "", what, "set option bufsize", None)
+    if consumer.machine is not None:
+        yield from _not_there(source, consumer, consumer.machine)
+
+
+def _not_there(source: Source, consumer: Consumer, machine: MachineView) -> Iterator[Problem]:
+    """The reason why a clause cannot run in a kernel."""
+    from gilk.engines.dtrace.kernel_clauses import KernelClauses  # imported here: few need it
+
+    program = consumer.compiled.program
+    try:
+        KernelClauses(machine.target, program, consumer.enabled, consumer.world).code(program, consumer.options)
+    except UsageError as error:
+        yield _problem(source, error.slug, "", error.message, error.hint, None)
 
 
 def _matched(source: Source, consumer: Consumer) -> tuple[MatchedDescription, ...]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Completion: the words that may be written at a place of a D program: D's own, the program's, and names of the
-process.
+process or kernel.
 
-A process is only looked at. Names that a description cannot have are not offered.
+A process or kernel is only looked at. Names that a description cannot have are not offered.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from types import ModuleType
 from typing import Final
 
 from gilk.arch.syscalls import NAMES as SYSTEM_CALLS
@@ -76,9 +77,9 @@ def _all(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWor
         case OpeningKind.NOTHING | OpeningKind.AGGREGATING | OpeningKind.MACRO | OpeningKind.OPTION:
             return
         case OpeningKind.PROBE:
-            yield from _of_probes(consumer.process, there)
+            yield from _of_probes(consumer, there)
         case OpeningKind.SYMBOL:
-            yield from _symbols(consumer.process, there.word)
+            yield from _symbols(consumer, there.word)
         case OpeningKind.AGGREGATION:
             yield from _aggregations(source, there)
         case OpeningKind.MEMBER:
@@ -87,7 +88,10 @@ def _all(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWor
             yield from _declared(_understood(consumer, source, there), there)
             yield from _seen(source, there)
             if there.kind in (OpeningKind.STATEMENT, OpeningKind.EXPRESSION) and not consumer.options.flag("nolibs"):
-                yield from (OfferedWord(name, "inline", "of a library") for name in libraries.inlines(libraries.OWN))
+                own = libraries.inlines(consumer.own_libraries)
+                yield from (OfferedWord(name, "inline", "of a library") for name in own)
+            if consumer.there is not None and there.kind in (OpeningKind.STATEMENT, OpeningKind.EXPRESSION):
+                yield from _kernels().facts()
 
 
 # The program's own names.
@@ -95,8 +99,8 @@ def _all(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWor
 
 def _understood(consumer: Consumer, source: str, there: Opening) -> PartialProgram:
     options = consumer.options
-    process = consumer.process
-    wanted = [] if options.flag("nolibs") else libraries.wanted([source], consumer.library_directories, process)
+    directories, own = consumer.library_directories, consumer.own_libraries
+    wanted = [] if options.flag("nolibs") else libraries.wanted([source], directories, consumer.process, own)
     found = PartialProgram.begin(Invocation(consumer.macros, options), consumer.world, wanted)
     others = outline(source, there.start).items
     found.add(source[each.start : each.end] for each in others if not _same(each, there.item))
@@ -191,14 +195,14 @@ def _end_of_descriptions(item: OutlineItem) -> int:
 # The process's names.
 
 
-def _of_probes(process: Process | None, there: Opening) -> Iterator[OfferedWord]:
-    fields = there.fields
+def _of_probes(consumer: Consumer, there: Opening) -> Iterator[OfferedWord]:
+    fields, process = there.fields, consumer.process
     if there.word == "declaration":
         return
     if not fields:
-        yield from _providers(process)
+        yield from _providers(process) if consumer.there is None else (*_providers(None), *_kernels().providers())
         return
-    if len(fields) == 1 and not _is_provider(process, fields[0]):
+    if len(fields) == 1 and not _is_provider(consumer, fields[0]):
         yield from (OfferedWord(name, "probe") for name in ("entry", "return"))
         return
     provider = fields[0]
@@ -206,6 +210,8 @@ def _of_probes(process: Process | None, there: Opening) -> Iterator[OfferedWord]
         yield from _clocks(provider, len(fields))
     elif len(fields) == 3 and _provider_of(provider) in ("pid", "syscall"):
         yield from (OfferedWord(name, "probe") for name in ("entry", "return"))
+    elif consumer.there is not None:
+        yield from _kernels().fields(consumer.there, fields) if len(fields) <= len(_FIELDS) else ()
     elif process is not None:
         with suppress(GilkError):
             yield from _FIELDS[len(fields) - 1](process, fields) if len(fields) <= len(_FIELDS) else ()
@@ -229,12 +235,21 @@ def _usdt(process: Process) -> list[str]:
     return [name for name in sorted(usdt.names(process.loaded())) if _IN_FIELD.fullmatch(name)]
 
 
-def _is_provider(process: Process | None, name: str) -> bool:
+def _is_provider(consumer: Consumer, name: str) -> bool:
+    process = consumer.process
+    if consumer.there is not None and _kernels().is_provider(_provider_of(name)):
+        return True
     known = {"", "dtrace", "profile", *IN_PROCESS.values()}
     plain = _provider_of(name)
     with suppress(GilkError):
         return name in known or plain in known or (process is not None and plain in _usdt(process))
     return False
+
+
+def _kernels() -> ModuleType:
+    from gilk.engines.dtrace import completing_kernel  # imported here: few programs are about a kernel
+
+    return completing_kernel
 
 
 def _provider_of(name: str) -> str:
@@ -317,8 +332,11 @@ def _of_keys(process: Process, fields: tuple[str, ...], place: int) -> Iterator[
 _FIELDS: Final[tuple[Callable[[Process, tuple[str, ...]], Iterator[OfferedWord]], ...]] = (_modules, _functions, _names)
 
 
-def _symbols(process: Process | None, module: str) -> Iterator[OfferedWord]:
+def _symbols(consumer: Consumer, module: str) -> Iterator[OfferedWord]:
     """The variables and functions of the images that ``module`` means."""
+    process = consumer.process
+    if consumer.there is not None:
+        yield from _kernels().symbols(consumer.there, module)
     for loaded in process.loaded() if process is not None else ():
         if loaded.is_meant(module):
             with suppress(GilkError):

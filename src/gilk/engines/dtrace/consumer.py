@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace import libraries, verbose
@@ -36,7 +37,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.in_process import ProcessPart
-    from gilk.engines.dtrace.machine import OtherMachine
+    from gilk.engines.dtrace.machine import MachineView, TracedMachine
     from gilk.session.broker.opened import OpenedLibraries
     from gilk.targets.base import Loaded
     from gilk.targets.kernel.target import KernelTarget
@@ -59,7 +60,7 @@ class Consumer:
     options: Options
     process: Process | None = None
     library_directories: tuple[str, ...] = ()
-    machine: OtherMachine | None = None  # the machine in whose kernel the program runs; then there is no process
+    machine: MachineView | None = None  # the machine in whose kernel the program runs; then there is no process
     known: World | None = None  # the answers to the compiler's questions, if the caller has them
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
@@ -80,13 +81,19 @@ class Consumer:
         self._as_asked = deepcopy(self.options)
         self._images = self.process.loaded() if self.process is not None else ()
         self._open_later()
-        self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self._libraries())
-        self.enabled = self._enable(listing or self.options.flag("zdefs"), listing)
+        self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self.libraries())
+        self.enabled = self.enable(listing or self.options.flag("zdefs"), listing)
 
-    def _enable(self, zero: bool, listing: bool = False) -> Enabled:
+    def enable(self, zero: bool, listing: bool = False) -> Enabled:
+        """Find the probes of a program that has been compiled, as gilk.engines.dtrace.enabling.enable() does. Raises
+        NoSuchProbe."""
         self._open_later()  # a pragma may have set the option
-        there = None if self.machine is None else self.machine.traced
-        return enable(self.compiled.program, self.process, zero, there, listing=listing)
+        return enable(self.compiled.program, self.process, zero, self.there, listing=listing)
+
+    @property
+    def there(self) -> TracedMachine | None:
+        """The kernel in which the program runs; None if it runs in a process."""
+        return None if self.machine is None else self.machine.traced
 
     def _open_later(self) -> None:
         if self.machine is not None:
@@ -106,15 +113,21 @@ class Consumer:
     def _kernel(self) -> KernelTarget | None:
         return None if self.machine is None else self.machine.target
 
-    def _libraries(self, process: Process | None = None) -> list[Source]:
+    def libraries(self, process: Process | None = None) -> list[Source]:
         """The libraries that the programs need. ``process``: the process that they describe, if not the consumer's.
         Raises UsageError."""
         if self.options.flag("nolibs"):
             return []
-        own = libraries.OWN if self._kernel is None else libraries.OF_KERNELS
         directory = self.options.text("libdir")
         directories = (*self.library_directories, *([directory] if directory else []))
-        return libraries.wanted([text.source.text for text in self.texts], directories, process or self.process, own)
+        return libraries.wanted(
+            [text.source.text for text in self.texts], directories, process or self.process, self.own_libraries
+        )
+
+    @property
+    def own_libraries(self) -> Path:
+        """The directory of gilk's own libraries for such a program."""
+        return libraries.OWN if self.machine is None else libraries.OF_KERNELS
 
     @property
     def has_room(self) -> bool:
@@ -187,7 +200,7 @@ class Consumer:
         named = self._renamed(process)
         world = SymbolContext(process, named.first)
         options = deepcopy(self._as_asked)
-        compiled = compile_programs(self.texts, self.macros, options, world, self._libraries(process))
+        compiled = compile_programs(self.texts, self.macros, options, world, self.libraries(process))
         return compiled.program, enable(compiled.program, code, zero=True, known=self.enabled, renamed=named)
 
     def _stop_watching(self, number: int) -> None:

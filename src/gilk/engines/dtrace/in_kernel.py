@@ -3,38 +3,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
-from gilk.analysis.model import Function
 from gilk.engines.dtrace.enabling import Enabled
-from gilk.engines.dtrace.kernel_given import givens, keeps
+from gilk.engines.dtrace.kernel_clauses import IN_REGISTERS, KernelClauses, KernelPlace
 from gilk.errors import TargetError, UsageError
-from gilk.lang import ir
 from gilk.lang.d import tree
-from gilk.lang.d.kernel_code import KernelCode, ProgramPrinter
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
-from gilk.lang.facts import Facts, facts, union
 from gilk.lang.runtime import Does
-from gilk.lang.to_kernel.refused import NotInKernel
-from gilk.providers.kernel.probe import KernelProbe, ProviderRow
-from gilk.providers.kernel.syscall import WAYS
 from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
-from gilk.splice import points
-from gilk.splice.points import Point
 from gilk.targets.kernel.d_messages import (
     NOWHERE,
     SPECULATIONS,
     CodeVerdict,
     DriverProgram,
-    KernelFire,
     ProcessImage,
-    SiteKind,
     UserFire,
 )
 from gilk.targets.kernel.driver import Driver
@@ -44,37 +31,8 @@ from gilk.targets.kernel.users import is_stopped
 from gilk.trace.clock import Clock
 from gilk.trace.d.copied import CopiedMemory
 from gilk.trace.d.layout import LAYOUT_FIELDS, MemoryLayout
-from gilk.values import dataclass
 
-_IN_REGISTERS = 6  # arguments of a function that are in registers
 _OF_POINTS = 5  # arguments of a tracepoint that are in registers
-_EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
-_CALLS = {"entry": SiteKind.CALL_BEGINS, "return": SiteKind.CALL_ENDS}
-
-
-_Key: TypeAlias = tuple[tuple[int, ...], ProviderRow | ir.Given | None]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A site that is to be made; ``fire`` has no number yet. ``probes``: the probes that fire there."""
-
-    part: Function
-    point: Point
-    fire: KernelFire
-    probes: tuple[DProbe, ...]
-
-
-def printed(
-    program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]], options: Options,
-    givens: Sequence[ir.Given | None] = (),
-) -> KernelCode:  # fmt: skip
-    """The program's code for the driver. Raises UsageError `not-in-kernel`, before anything is loaded."""
-    try:
-        return ProgramPrinter(program, enabled.names(), options.flag("rawbytes")).printed(groups, givens)
-    except NotInKernel as refused:
-        what = f"clause {refused.clause} cannot run in a kernel: {refused.what}"
-        raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is") from None
 
 
 def _cannot_fire(fire: UserFire, used: frozenset[int]) -> str:
@@ -93,15 +51,8 @@ class InKernel:
         self, target: KernelTarget, program: tree.Program, enabled: Enabled, options: Options, world: World
     ) -> None:
         self._target, self._enabled = target, enabled
-        rows = {probe.number: made.row for probe, made in enabled.in_kernel if made.row is not None}
-        self._givens = givens(rows.values(), world)
-        self._of_row: dict[int, ProviderRow] = rows
-        self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
-        self._groups = list(dict.fromkeys(self._keys())) or [((), None)]
-        self._code = printed(
-            program, enabled, [clauses for clauses, _ in self._groups], options,
-            [self._givens.get(place) if isinstance(place, ProviderRow) else place for _, place in self._groups],
-        )  # fmt: skip
+        self._clauses = KernelClauses(target, program, enabled, world)
+        self._code = self._clauses.code(program, options)
         self._driver = Driver(target.link)
         self._program = DriverProgram(self._driver)
         self._session: KernelSession | None = None  # exists once probes are in; it uses the same client of the driver
@@ -117,7 +68,7 @@ class InKernel:
     @property
     def keeps(self) -> bool:
         """Whether rows of the tables have variables of their own, besides the program's."""
-        return any(map(keeps, self._givens.values()))
+        return self._clauses.keeps
 
     @property
     def processors(self) -> int:
@@ -145,7 +96,7 @@ class InKernel:
         if verdict is not CodeVerdict.SOUND:
             what = f"the driver refuses the code of clause {clause}: {verdict.name.lower().replace('_', ' ')}"
             raise TargetError("driver-refuses-code", what)
-        speculates = bool(union(self._needs.values()).does & Does.SPECULATES)
+        speculates = bool(self._clauses.does & Does.SPECULATES)
         return CopiedMemory(layout, self._program, speculates)
 
     @property
@@ -181,7 +132,7 @@ class InKernel:
     def insert(self) -> list[tuple[DProbe, str]]:
         """Put all probes in; returns those that are refused, with the reasons."""
         refused: dict[DProbe, str] = {}
-        places = [place for place in self._places(refused) if not self._join(place)]
+        places = [place for place in self._clauses.places(refused) if not self._join(place)]
         if places:
             self._session = KernelSession(self._target)
             loaded = self._target.loaded()[0]
@@ -205,21 +156,21 @@ class InKernel:
     def _insert_points(self, refused: dict[DProbe, str]) -> None:
         """Attach the clauses of tracepoints; adds refusals to ``refused``."""
         for probe, made in self._enabled.in_kernel:
-            if not made.point or self._lacks_types(probe):
+            if not made.point or self._clauses.lacks_types(probe):
                 continue
-            deep = any(number >= _OF_POINTS for number in self._used(probe).arguments)
+            deep = any(number >= _OF_POINTS for number in self._clauses.used(probe).arguments)
             try:
-                self._program.point(made.point, self._group(probe), probe.number, deep, made.bios)
+                self._program.point(made.point, self._clauses.group(probe), probe.number, deep, made.bios)
             except TargetError as error:
                 refused[probe] = f"the driver cannot reach the tracepoint: {error.message}"
 
     def _insert_uprobes(self, refused: dict[DProbe, str]) -> None:
         """Attach the clauses at places in the code of processes (uprobes); adds refusals to ``refused``."""
         for probe, made in self._enabled.in_kernel:
-            used = self._used(probe).arguments if made.user else frozenset[int]()
+            used = self._clauses.used(probe).arguments if made.user else frozenset[int]()
             for fire in made.user:
-                deep = fire.given is None and any(number >= _IN_REGISTERS for number in used)
-                placed = replace(fire, group=self._group(probe, fire.given), probe=probe.number, deep=deep)
+                deep = fire.given is None and any(number >= IN_REGISTERS for number in used)
+                placed = replace(fire, group=self._clauses.group(probe, fire.given), probe=probe.number, deep=deep)
                 why = _cannot_fire(fire, used) or self._uprobe_refused(placed)
                 if why:
                     refused[probe] = why
@@ -232,7 +183,7 @@ class InKernel:
         except OSError as error:
             return f"{uprobe_refusal(error)} at {fire.offset:#x} of the file"
 
-    def _join(self, place: _Place) -> bool:
+    def _join(self, place: KernelPlace) -> bool:
         """Attach to a site that exists already, of this or another program; returns whether there is one."""
         site = self._program.find(place.fire.address, place.fire.kind)
         if site:
@@ -242,10 +193,10 @@ class InKernel:
     def start_clocks(self) -> None:
         """Start the clocks of tick-N and profile-N."""
         for probe, tick in self._enabled.ticks:
-            self._program.clock(tick.period, self._group(probe), probe.number, tick.samples)
+            self._program.clock(tick.period, self._clauses.group(probe), probe.number, tick.samples)
 
     def fire(self, probe: DProbe, arguments: Sequence[int], always: bool) -> None:
-        self._program.fire(self._group(probe), probe.number, arguments, always)
+        self._program.fire(self._clauses.group(probe), probe.number, arguments, always)
 
     def take_out(self) -> bool | None:
         """Take the probes out; the program stays loaded.
@@ -263,81 +214,3 @@ class InKernel:
         if self._session is not None:
             self._session.close()
         self._target.link.close_driver()
-
-    def _group(self, probe: DProbe, given: ir.Given | None = None) -> int:
-        return self._groups.index(self._key(probe.number, given))
-
-    def _keys(self) -> Iterator[_Key]:
-        given = {probe.number: [fire.given for fire in made.user] for probe, made in self._enabled.in_kernel}
-        for number in sorted(self._enabled.clauses):
-            yield from (self._key(number, each) for each in given.get(number) or [None])
-
-    def _key(self, number: int, given: ir.Given | None) -> _Key:
-        """The group of a probe: its clauses, and what stands between them and the place: a table's row, or the
-        arguments that the place gives."""
-        clauses = tuple(self._enabled.clauses[number])
-        if given is None:
-            return clauses, self._of_row.get(number)
-        used = union(self._needs[clause] for clause in clauses).arguments
-        kept = (each if number in used else None for number, each in enumerate(given.arguments))
-        return clauses, replace(given, arguments=tuple(kept))
-
-    def _used(self, probe: DProbe) -> Facts:
-        """The facts about the code that gets the place's own arguments: the table's row, if there is one, else the
-        clauses."""
-        row = self._of_row.get(probe.number)
-        if row in self._givens:
-            given = self._givens[row]
-            return union(facts(each) for each in (*given.arguments, given.condition) if each is not None)
-        return union(self._needs[clause] for clause in self._enabled.clauses[probe.number])
-
-    # Places.
-
-    def _lacks_types(self, probe: DProbe) -> bool:
-        row = self._of_row.get(probe.number)
-        return row is not None and row not in self._givens
-
-    def _places(self, refused: dict[DProbe, str]) -> Iterator[_Place]:
-        calls: dict[str, list[tuple[DProbe, KernelProbe]]] = defaultdict(list)
-        for probe, made in self._enabled.in_kernel:
-            if self._lacks_types(probe):
-                refused[probe] = "the kernel has not the types that it is about"
-                continue
-            if made.point or made.user:
-                continue
-            if made.call is not None:
-                calls[probe.name].append((probe, made))
-                continue
-            found = list(self._of_function(probe, made))
-            if not found:
-                refused[probe] = "the function does not return" if made.edge == "return" else "no code was found"
-            yield from found
-        for side in WAYS:
-            if calls[side]:
-                yield from self._of_calls(side, calls[side])
-
-    def _of_function(self, probe: DProbe, made: KernelProbe) -> Iterator[_Place]:
-        deep = any(number >= _IN_REGISTERS for number in self._used(probe).arguments)
-        start = made.function.start if made.function is not None else 0
-        fire = KernelFire(0, _EDGES[made.edge], self._group(probe), probe.number, start, deep)
-        for part, point in self._points(made):
-            yield _Place(part, point, replace(fire, address=point.address), (probe,))
-
-    def _of_calls(self, side: str, found: list[tuple[DProbe, KernelProbe]]) -> Iterator[_Place]:
-        """The places of the probes of system calls: one site for all, which looks up the clauses to run."""
-        choice = tuple((made.call or 0, self._group(probe), probe.number) for probe, made in found)
-        fire = KernelFire(0, _CALLS[side], choice=choice)
-        for part, point in self._points(found[0][1]):
-            at = replace(fire, address=point.address)
-            yield _Place(part, point, at, tuple(probe for probe, _ in found))
-
-    def _points(self, made: KernelProbe) -> Iterator[tuple[Function, Point]]:
-        if made.function is None:
-            return iter(())
-        image, analysis = self._target.kernel.image, self._target.analysis()
-        function = analysis.function(made.function)
-        if not function.blocks:
-            return iter(())
-        if made.edge == "return":
-            return points.returns(image, analysis, function)
-        return ((function, point) for point in points.points(image, analysis, function, "entry"))

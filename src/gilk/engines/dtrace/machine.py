@@ -14,7 +14,7 @@ from functools import partial
 from gilk.errors import MachineGone, TargetError
 from gilk.image.kernel.build import KernelImage
 from gilk.runs.elsewhere import Elsewhere, reach, write_all
-from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.channel import RemoteProcess, Sink
 from gilk.targets.kernel.link import Link
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.kernel.users import UserCommand, UserProcesses
@@ -24,6 +24,7 @@ from gilk.values import dataclass
 _WAITING = 'echo $$ >&2; kill -STOP $$; exec "$@"'
 _PATIENCE = 60.0  # seconds within which the script has to print its pid
 _LOOKS = 0.5  # seconds between looks at whether processes have ended
+_DYING = 30.0  # seconds that a command which was killed may take to end
 
 
 @dataclass(frozen=True)
@@ -42,21 +43,41 @@ class TracedMachine:
         return self.target.link
 
 
-class OtherMachine:
-    """A machine, reached by a link. ``target``: its kernel, if the caller has it."""
+class MachineView:
+    """A machine whose kernel is looked at."""
 
-    def __init__(self, elsewhere: Elsewhere, target: KernelTarget | None = None) -> None:
-        self._elsewhere = elsewhere
-        self.target = target or KernelTarget(elsewhere.link, shared=True)
-        self._command: RemoteProcess | None = None
-        self._said = b""
-        self.users = UserProcesses(elsewhere.link)
-        self._begun: dict[int, str] = {}  # by pid, when the traced process began
-        self._next_look = 0.0
+    def __init__(self, target: KernelTarget) -> None:
+        self.target = target
+        self.users = UserProcesses(target.link)
 
     @property
     def traced(self) -> TracedMachine:
         return TracedMachine(self.target, self.users)
+
+    def release(self) -> None:
+        """Let a command that waits run, if there is one."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is something left to trace."""
+        return False
+
+    def close(self) -> None:
+        """Let go of the machine."""
+
+
+class OtherMachine(MachineView):
+    """A machine, reached by a link. ``target``: its kernel, if the caller has it. ``take`` is given what a command
+    prints; by default gilk's own output and errors are."""
+
+    def __init__(self, elsewhere: Elsewhere, target: KernelTarget | None = None, take: Sink | None = None) -> None:
+        super().__init__(target or KernelTarget(elsewhere.link, shared=True))
+        self._elsewhere = elsewhere
+        self._out, self._err = take or partial(write_all, 1), take or partial(write_all, 2)
+        self._command: RemoteProcess | None = None
+        self._said = b""
+        self._begun: dict[int, str] = {}  # by pid, when the traced process began
+        self._next_look = 0.0
 
     @classmethod
     def reached(cls, where: str) -> OtherMachine:
@@ -68,7 +89,7 @@ class OtherMachine:
         words = ["sh", "-c", _WAITING, "sh", *command]
         try:
             self._command = self._elsewhere.link.spawn(
-                words, partial(write_all, 1), self._hear, directory=os.getcwd(), environment=dict(os.environ)
+                words, self._out, self._hear, directory=os.getcwd(), environment=dict(os.environ)
             )
         except OSError as error:
             raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
@@ -94,11 +115,11 @@ class OtherMachine:
     def _hear(self, data: bytes) -> None:
         """Take what the command writes to standard error; the first line is its pid."""
         if b"\n" in self._said:
-            write_all(2, data)
+            self._err(data)
             return
         self._said, separator, rest = (self._said + data).partition(b"\n")
         self._said += separator
-        write_all(2, rest)
+        self._err(rest)
 
     def _number(self, name: str) -> int:
         assert self._command is not None
@@ -126,7 +147,10 @@ class OtherMachine:
         return self._command is None or self._command.status is None
 
     def close(self) -> None:
-        """Let go of the machine; a virtual machine of the lab ends then."""
+        """Let go of the machine, and kill a command that still runs; a virtual machine of the lab ends then."""
         with contextlib.suppress(MachineGone):
             self.target.link.close_driver()
+            if self._command is not None and self._command.status is None:
+                self._command.signal(signal.SIGKILL)
+                self._command.wait(_DYING)
         self._elsewhere.close()

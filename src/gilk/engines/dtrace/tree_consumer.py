@@ -70,7 +70,7 @@ class TreeConsumer(Consumer):
         assert self.process is not None
         return self.process
 
-    def _enable(self, zero: bool, listing: bool = False) -> Enabled:
+    def enable(self, zero: bool, listing: bool = False) -> Enabled:
         enabled = enable(self.compiled.program, self.process, zero, renamed=self._renamed(self._first))
         self._unmatched = set(enabled.unmatched)
         self._note_probes(0, enabled)

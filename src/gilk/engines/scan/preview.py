@@ -99,11 +99,16 @@ def _of_kernel(
     modules."""
     from gilk.engines.scan import kernel as survey_kernel  # imported here: few need it
 
-    subject = kernel or survey_kernel.KernelSubject(survey_kernel.LocalLink())
     if KERNEL not in images:
-        planning = survey_kernel.PLANNING
-        images[KERNEL] = PlannedImage(subject.kernel.image, subject.analysis, subject.ground, planning, [])
+        images[KERNEL] = of_kernel(kernel or survey_kernel.KernelSubject(survey_kernel.LocalLink()))
     return images[KERNEL], lookup.spans(images[KERNEL].image, spec.function)
+
+
+def of_kernel(subject: KernelSubject) -> PlannedImage:
+    """A kernel with its modules as one image, without wanted points."""
+    from gilk.engines.scan.kernel import PLANNING  # imported here, as above
+
+    return PlannedImage(subject.kernel.image, subject.analysis, subject.ground, PLANNING, [])
 
 
 def _placed(target: PlannedImage, spans: Iterable[FunctionSpan], where: str, timed: bool) -> Iterator[Placed]:

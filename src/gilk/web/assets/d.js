@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The page on which the user writes a D program for a process. The program is checked while it is typed, previewed, and begun.
+// The page on which the user writes a D program for a process or for the lab's kernel. The program is checked while it is
+// typed, previewed, and begun.
 
 import { h, lines, number, plural, show } from "./dom.js";
 import { command, goTo } from "./frame.js";
 import { get, post } from "./talk.js";
 import { Editor } from "./editor.js";
+import { workload, workloadField } from "./pane.js";
 
-const EXAMPLES = [
+const OF_A_PROCESS = [
   ["calls by function", "pid$target:a.out::entry\n{\n\t@calls[probefunc] = count();\n}\n"],
   ["times of main's callees", "pid$target:a.out::entry\n{\n\tself->began[probefunc] = timestamp;\n}\n\npid$target:a.out::return\n/self->began[probefunc]/\n{\n\t@times[probefunc] = quantize(timestamp - self->began[probefunc]);\n\tself->began[probefunc] = 0;\n}\n"],
   ["sizes asked of malloc", "pid$target:libc.so.6:malloc:entry\n{\n\t@sizes = quantize(arg0);\n}\n"],
   ["system calls", "syscall:::entry\n{\n\t@calls[probefunc] = count();\n}\n"],
   ["where it is, 97 times a second", "profile-97\n/arg1/\n{\n\t@functions[ufunc(arg1)] = count();\n}\n"],
+];
+const OF_THE_KERNEL = [
+  ["system calls by program", "syscall:::entry\n{\n\t@calls[execname, probefunc] = count();\n}\n"],
+  ["time in a function", "fbt::pipe_write:entry\n{\n\tself->began = timestamp;\n}\n\nfbt::pipe_write:return\n/self->began/\n{\n\t@times[execname] = quantize(timestamp - self->began);\n\tself->began = 0;\n}\n"],
+  ["who calls a function", "fbt::pipe_write:entry\n{\n\t@stacks[stack()] = count();\n}\n"],
+  ["bytes read, by program", "syscall::read:return\n/(int)arg0 > 0/\n{\n\t@sizes[execname] = quantize(arg0);\n}\n"],
+  ["who waits, and where", "sched:::sleep\n{\n\t@stacks[execname, stack()] = count();\n}\n"],
+  ["where the kernel is, 97 times a second", "profile-97\n/arg0/\n{\n\t@stacks[stack()] = count();\n}\n"],
 ];
 const SHORT = 6000; // letters of an address that may be sent in full
 const REST = 120; // ms without a key before a program is checked
@@ -21,11 +31,13 @@ export async function program(place, id) {
   const asked = new URLSearchParams(location.search).get("text");
   const about = await get(`/target/${id}/d.json`);
   const draft = `d ${id}`;
-  const first = asked ?? sessionStorage.getItem(draft) ?? EXAMPLES[0][1];
+  const lab = id === "lab";
+  const examples = lab ? OF_THE_KERNEL : OF_A_PROCESS;
+  const first = asked ?? sessionStorage.getItem(draft) ?? examples[0][1];
   let [waiting, keeping, checking] = [0, 0, null];
 
   function ask(what, more, signal) {
-    const given = { text: editor.text, ...more };
+    const given = { text: editor.text, ...more, ...(lab ? { workload: workload() } : {}) };
     const address = `/target/${id}/d/${what}.json`;
     const query = new URLSearchParams(given).toString();
     return query.length < SHORT ? get(`${address}?${query}`, signal) : post(address, given, signal);
@@ -44,7 +56,7 @@ export async function program(place, id) {
     keeping = setTimeout(keep, KEPT);
     show(planned);
     show(wrong);
-    example.value = exampleOf(editor.text);
+    example.value = exampleOf(examples, editor.text);
   }
 
   function keep() {
@@ -92,7 +104,8 @@ export async function program(place, id) {
     run.disabled = true;
     show(wrong, h("p", null, "Compiling, and putting it in …"));
     try {
-      const session = await post("/session/d", { target: id, text: editor.text });
+      const session = lab ? await post("/session/lab/d", { text: editor.text, workload: workload() })
+        : await post("/session/d", { target: id, text: editor.text });
       keep();
       goTo(`/session/${session.number}`);
     } catch (error) {
@@ -101,23 +114,24 @@ export async function program(place, id) {
     }
   } }, "Begin");
   const example = h("select", { id: "example", onchange: () => {
-    if (!EXAMPLES[example.value]) return;
-    editor.field.value = EXAMPLES[example.value][1];
+    if (!examples[example.value]) return;
+    editor.field.value = examples[example.value][1];
     editor.typed({ inputType: "delete" });
     editor.close();
   } }, h("option", { value: "-1" }, "none: the program is your own"),
-  EXAMPLES.map(([name], index) => h("option", { value: String(index) }, name)));
-  example.value = exampleOf(first);
+  examples.map(([name], index) => h("option", { value: String(index) }, name)));
+  example.value = exampleOf(examples, first);
 
   show(place,
     h("h1", null, `D program for ${about.title}`),
-    h("p", null, "$target is this process. ", h("a", { href: "/help/d/README" }, "The language"), ", ",
+    h("p", null, lab ? "It sees all that happens in the kernel, for whichever program; $target is the command's process. " : "$target is this process. ", h("a", { href: "/help/d/README" }, "The language"), ", ",
       h("a", { href: "/help/d/providers" }, "its probes"), ", ", h("a", { href: "/help/d/actions" }, "what it can do"), "."),
     h("div", { class: "fields" },
       h("p", { class: "field" }, h("label", { for: "example" }, "Example"), example)),
     h("p", { class: "field" }, h("label", { for: "program" }, "Program"),
       h("span", { id: "keys", class: "hint" }, "Ctrl-Space lists the words that may stand at the cursor. Tab leaves the field.")),
     editor.place, said,
+    lab ? workloadField(check) : null,
     h("p", { class: "acts" }, preview, run),
     about.acts ? null : h("p", null, "This window only looks; the command below runs the program."),
     planned, wrong, same);
@@ -131,8 +145,8 @@ export async function program(place, id) {
   };
 }
 
-function exampleOf(text) {
-  return String(EXAMPLES.findIndex(([, one]) => one === text));
+function exampleOf(examples, text) {
+  return String(examples.findIndex(([, one]) => one === text));
 }
 
 // The problems of a program, each with a button that leads to its place; or a text that there are none.
@@ -156,7 +170,8 @@ function plan(found) {
   const refused = found.refused_probes;
   return h("section", { class: refused ? "outcome some" : "outcome" },
     h("h2", null, "Preview"),
-    h("p", null, `${plural(found.probes, "probe")} in the process, at ${plural(found.places, "place")}${ways ? `: ${ways}` : ""}. `,
+    h("p", null, found.places ? `${plural(found.probes, "probe")} at ${plural(found.places, "place")} in its code${ways ? `: ${ways}` : ""}. `
+      : found.probes ? `${plural(found.probes, "probe")}, for which no code is changed. ` : "",
       found.own ? `${plural(found.own, "probe")} by the clock or of the tracing itself. ` : "",
       refused ? `${plural(refused, "probe")} cannot be had, wholly or in part:` : "All can be had. Nothing is written yet."),
     refused ? h("ul", null, found.refused.map((one) => h("li", null, `${one.probe}: `,

@@ -62,10 +62,17 @@ export async function func(place, id) {
         ", dashed: back to an earlier block. Colour of a counted block: each step is half as many hits.")),
     legend(found.reasons),
     graph.status, h("div", { class: "beside" }, scroll, text.place), command(found.command));
-  scroll.scrollLeft = Math.max(0, (found.layout.boxes[0][0] + found.layout.boxes[0][2] / 2) * zoom - scroll.clientWidth / 2);
+  // The first block is in the middle until the reader moves the graph; the graph gets narrower when the source has come.
+  const first = found.layout.boxes[0][0] + found.layout.boxes[0][2] / 2;
+  const sized = new ResizeObserver(() => {
+    scroll.scrollLeft = Math.max(0, first * zoom - scroll.clientWidth / 2);
+  });
+  sized.observe(scroll);
+  for (const what of ["wheel", "pointerdown", "keydown"]) scroll.addEventListener(what, () => sized.disconnect(), { once: true, passive: true });
   const still = whenChosen(marked);
   const watched = await watch(id, found, graph, text);
   return () => {
+    sized.disconnect();
     still();
     watched();
   };
@@ -164,7 +171,7 @@ function nearest(found, block, side) {
 
 // Follow the first session of this target that counts blocks of this function, and show its counts. Returns the end of that.
 async function watch(id, found, graph, text) {
-  const sessions = (await sessionsOf(id)).filter((each) => each.requests.some((request) => request.includes(`${found.function}:`)));
+  const sessions = (await sessionsOf(id)).filter((each) => !each.aggregations && each.requests.some((request) => request.includes(`${found.function}:`)));
   if (!sessions.length) return () => undefined;
   return follow(sessions[0].number, (state) => {
     const counts = found.blocks.map((block) => {

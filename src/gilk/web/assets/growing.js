@@ -43,13 +43,18 @@ export function said(one) {
   return one.bytes ?? JSON.stringify(one);
 }
 
+// A frame of a stack in a flame graph: its function, wherever in it the call is.
+function frame(one) {
+  return said(one).replace(/^vmlinux`/, "").replace(/\+0x[0-9a-f]+$/, "");
+}
+
 function numbers(one) {
   const rows = [...one.rows].reverse();
   const most = Math.max(1, ...rows.map((row) => Math.abs(row.values[0])));
   const at = rows[0].keys.findIndex((key) => key?.stack);
   if (at >= 0 && rows.every((row) => row.values[0] >= 0)) {
     return [flame(one.name, rows.map((row) =>
-      [[...row.keys.filter((_, place) => place !== at), ...[...row.keys[at].stack].reverse()].map(said), row.values[0]])),
+      [[...row.keys.filter((_, place) => place !== at).map(said), ...[...row.keys[at].stack].reverse().map(frame)], row.values[0]])),
     h("details", { "data-of": `counts of ${one.name}` }, h("summary", null, "Counts"), counted(one, rows, most))];
   }
   return counted(one, rows, most);

@@ -39,6 +39,8 @@ const PAGES = [
   [/^\/diff$/, diff],
 ];
 
+const PICKING = /^\/target\/[^/]+(?:\/symbols|\/function)?$/; // the pages on which points are chosen
+
 let leave = null;
 
 async function render() {
@@ -49,7 +51,7 @@ async function render() {
   const [match, page] = found();
   top();
   forgetNotice();
-  pane(match && location.pathname.startsWith("/target/") ? match[1] : null);
+  pane(match && PICKING.test(location.pathname) ? match[1] : null);
   if (!page) return show(place, h("h1", null, "There is no such page"), h("p", null, h("a", { href: "/" }, "Overview")));
   document.body.dataset.ready = "no";
   try {
@@ -74,7 +76,10 @@ function found() {
 
 export function go(address) {
   history.pushState(null, "", address);
-  render().then(() => document.getElementById("main").focus());
+  render().then(() => {
+    // The focus was on something of the earlier page, which is gone; but a reader may have moved it on meanwhile.
+    if (document.activeElement === document.body) document.getElementById("main").focus();
+  });
 }
 
 document.addEventListener("click", (event) => {

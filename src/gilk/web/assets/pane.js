@@ -57,7 +57,7 @@ function draw(target) {
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
     h("ul", { class: "chosen" }, requests.map((each) => h("li", null, h("code", null, each),
       h("button", { "aria-label": `Leave out ${each}`, onclick: () => keep(target, requests.filter((one) => one !== each)) }, "×")))),
-    lab ? workloadField(place, target, requests) : null,
+    lab ? workloadField(() => show(place.querySelector("details.command pre"), h("span", null, lines(commandFor(target, requests))))) : null,
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
       h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
@@ -74,15 +74,16 @@ function commandFor(target, requests) {
 }
 
 // The command that runs in the lab during a session.
-function workload() {
+export function workload() {
   return (sessionStorage.getItem("workload") ?? "").trim();
 }
 
-function workloadField(place, target, requests) {
+// The field for that command. `changed` is called after each change.
+export function workloadField(changed) {
   const field = h("input", { id: "workload", value: sessionStorage.getItem("workload") ?? "", autocomplete: "off", spellcheck: "false",
     placeholder: "ls -lR /etc | sort | tail -3", oninput: () => {
       sessionStorage.setItem("workload", field.value);
-      show(place.querySelector("details.command pre"), h("span", null, lines(commandFor(target, requests))));
+      changed();
     } });
   return h("p", { class: "field wide" }, h("label", { for: "workload" }, "Command that runs in the lab meanwhile"), field);
 }

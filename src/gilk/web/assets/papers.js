@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The pages to read: the doctor's findings, the documentation, and the page about gilk.
 
-import { h, show, table } from "./dom.js";
+import { h, lines as broken, show, table } from "./dom.js";
 import { command } from "./frame.js";
 import { get } from "./talk.js";
 
@@ -13,8 +13,8 @@ export async function doctor(place) {
   show(place, h("h1", null, "Doctor"),
     h("p", null, found.ok ? "gilk works on this machine." : "gilk does not work on this machine: something is missing."),
     table("Findings", [
-      ["State", "", (one) => h("span", { class: `state ${one.status}` }, WORDS[one.status])],
-      ["Check", "", (one) => one.name],
+      ["State", "word", (one) => h("span", { class: `state ${one.status}` }, WORDS[one.status])],
+      ["Check", "word", (one) => one.name],
       ["Found", "", (one) => one.found],
       ["It means", "", (one) => (one.status === "ok" ? one.means : [h("p", null, one.means), one.fix ? h("p", null, `→ ${one.fix}`) : null])],
     ], found.checks),
@@ -49,10 +49,10 @@ function* blocks(text, page) {
       const code = [];
       while (lines.length && !lines[0].startsWith("```")) code.push(lines.shift());
       lines.shift();
-      yield h("pre", { tabindex: 0, "aria-label": "Example" }, code.join("\n"));
+      yield example(code);
     } else if (heading) yield h(`h${Math.min(heading[1].length, 4)}`, null, ...inline(heading[2], page));
     else if (line.startsWith("|")) yield rows([line, ...taken(lines, (each) => each.startsWith("|"))], page);
-    else if (/^( {4}|\t)\S/.test(line)) yield h("pre", { tabindex: 0, "aria-label": "Example" }, [line, ...taken(lines, (each) => /^( {4}|\t)/.test(each))].join("\n"));
+    else if (/^( {4}|\t)\S/.test(line)) yield example([line, ...taken(lines, (each) => /^( {4}|\t)/.test(each))].map((each) => each.replace(/^( {4}|\t)/, "")));
     else if (/^\s*([-*]|\d+\.) /.test(line)) {
       const items = [line];
       for (const each of taken(lines, (next) => next.trim() && !next.startsWith("#") && !next.startsWith("```"))) {
@@ -65,6 +65,10 @@ function* blocks(text, page) {
       yield h("p", null, ...inline([line, ...more].join(" "), page));
     }
   }
+}
+
+function example(code) {
+  return h("pre", { tabindex: 0, "aria-label": "Example" }, broken(code.join("\n")));
 }
 
 function taken(lines, wanted) {

@@ -43,13 +43,14 @@ export async function session(place, text) {
     }
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned ? happened(state) : null, written(state));
-    show(figures, state.workload ? null : printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}),
-      refusedPoints(state), state.workload ? printed(state) : null);
+    const ofInstruments = Boolean(state.workload && !state.aggregations);
+    show(figures, ofInstruments ? null : printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}),
+      refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
-    first.printed === undefined || first.planned || first.workload
-      ? h("p", null, first.requests.join(", "), first.workload ? [", while ", h("code", null, first.workload), " runs"] : null) : h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])),
+    first.aggregations ? h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])) : h("p", null, first.requests.join(", ")),
+    first.workload ? h("p", null, "Meanwhile in the lab: ", h("code", null, first.workload)) : null,
     blocksOf(first),
     h("p", { class: "acts" }, out, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
     outcome, above, grown, figures, command(first.command, first.python));
@@ -63,7 +64,7 @@ const POINT = /^(?:([^:*?[]*):)?([^:*?[]+):(?:entry|return|blocks|blocks-post|@\
 function blocksOf(first) {
   const found = first.requests.map((each) => POINT.exec(each)).filter(Boolean);
   const links = new Map(found.map(([, image, name]) => [name, new URLSearchParams(image ? { at: name, image } : { at: name })]));
-  if (first.printed !== undefined && !first.workload || !links.size) return null;
+  if (first.aggregations || first.planned || !links.size) return null;
   return h("p", null, "The hits in its graph: ", [...links].map(([name, words], at) =>
     [at ? ", " : "", h("a", { href: `/target/${first.target}/function?${words}` }, name)]));
 }
@@ -104,7 +105,7 @@ function printed(state) {
   if (state.printed === undefined) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
-    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": state.planned || state.workload ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
+    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
 }
 
 function perSecond(before, state) {

@@ -14,6 +14,8 @@ const MARKS = {
 const SORTS = [["match", "best match"], ["name", "name"], ["address", "address"], ["size", "size"],
   ["blocks", "blocks"], ["refused", "refused points"]];
 
+const SCREEN = 40; // rows
+
 export async function target(place, id) {
   const found = await get(`/target/${id}.json`);
   if (found.lab) return lab(place, found);
@@ -85,14 +87,26 @@ export async function symbols(place, id) {
     }
   }
 
+  // The functions as a table. Those of the first screen are there at once, the others as soon as these are painted.
+  function listOf(all) {
+    const shown = functions(id, all.slice(0, SCREEN));
+    if (all.length > SCREEN) {
+      requestAnimationFrame(() => setTimeout(() => {
+        if (shown.isConnected) shown.querySelector("tbody").append(...functions(id, all.slice(SCREEN)).querySelectorAll("tbody tr"));
+      }));
+    }
+    return shown;
+  }
+
   function drawn(found) {
     const last = Math.min(found.found, found.first + found.rows.length);
     counted.textContent = found.found
-      ? `${number(found.first + 1)} to ${number(last)} of ${plural(found.found, "function")} that match, of ${number(found.of)}`
+      ? (found.rows.length < found.found ? `${number(found.first + 1)} to ${number(last)} of ` : "")
+        + `${plural(found.found, "function")} that ${found.found === 1 ? "matches" : "match"}, of ${number(found.of)}`
       : `None of ${plural(found.of, "function")} matches.`;
     show(rows,
       found.surveyed || image.value === "*" ? null : analyse(id, image.value, found.survey),
-      found.rows.length ? functions(id, found.rows) : null,
+      found.rows.length ? listOf(found.rows) : null,
       h("p", null,
         found.first ? h("button", { onclick: () => listed(Math.max(0, found.first - 200)) }, "Earlier ones") : null,
         last < found.found ? h("button", { onclick: () => listed(last) }, "More") : null),
@@ -102,7 +116,7 @@ export async function symbols(place, id) {
   show(place,
     h("h1", null, `Functions of ${known.title}`),
     h("p", null, h("a", { href: `/target/${id}` }, id === "lab" ? "The lab" : isKernel(id) ? "Its modules" : "Its program and libraries"),
-      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : null,
+      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : id === "lab" ? [", ", h("a", { href: "/target/lab/d" }, "a D program for it")] : null,
       ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/) or an address (0x…)."),
     h("div", { class: "fields", role: "search" },
       h("p", { class: "field wide" }, h("label", { for: "q" }, "Function"), query),

@@ -31,7 +31,7 @@ export async function traces(place) {
 
 // A table of many columns, which scrolls on a narrow page.
 function wide(caption, columns, rows) {
-  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
+  return h("div", { class: columns.length < 4 ? "wide slim" : "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
 }
 
 function path(functions) {

@@ -37,7 +37,7 @@ function called(one) {
 }
 
 function wide(caption, columns, rows) {
-  return h("div", { class: columns.length > 6 ? "wide broad" : "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
+  return h("div", { class: columns.length > 6 ? "wide broad" : columns.length < 4 ? "wide slim" : "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
 }
 
 function cut(found) {

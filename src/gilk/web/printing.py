@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A D program that runs for a window: the server is sent what `gilk dtrace` would print, and the aggregations.
+
+Destructive actions are refused, even if the program's own options allow them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from gilk.api import dtrace as d_programs
+from gilk.errors import CompileError, GilkError, MachineGone, TargetError, UsageError
+from gilk.render.d.messages import Messages
+from gilk.render.d.printer import Printer
+from gilk.render.d.style import Style
+from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.growing import GrowingAggregations
+
+Json = dict[str, Any]
+_EVERY: Final = 0.1  # the seconds between two states that are sent
+_LOOKS: Final = 1.0  # the seconds between two looks at aggregations
+_KEPT: Final = 16 << 10  # the number of the last bytes of the output that are shown
+
+
+class PrintingHost:
+    """Sends the state of a program. ``ends`` is called from time to time, and returns whether the program is to end."""
+
+    def __init__(self, channel: ServerChannel, ends: Callable[[], bool]) -> None:
+        self._channel, self._ends = channel, ends
+        self._growing, self._looked = GrowingAggregations(), 0.0
+        self._alone = False  # whether the server has ended
+        self._told, self._changed = 0.0, True
+        self._began = time.monotonic()
+        self._printed, self._length = bytearray(), 0
+        self._drops = 0
+        self._report: Json | None = None
+
+    def carry_out(self, consumer: d_programs.Consumer, first: Message) -> None:
+        """Run a program, from the answer to the message ``first`` to the report. Raises GilkError; unless it is
+        MachineGone, nothing has changed then.
+        """
+        _compile(consumer)
+        printer = Printer(Messages("dtrace"), Style.of(consumer.options, False))
+        for first_event in (*consumer.matched, *consumer.start()):
+            self._take(printer, first_event)
+        with suppress(ServerEnded):
+            self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
+        try:
+            for event in d_programs.dtrace_events(consumer, lambda: self._stop(consumer), d_programs.Aside()):
+                self._take(printer, event)
+            self._report = self._report or {"restored": None, "status": 0, "notes": []}
+        except GilkError as error:
+            self._report = {"restored": None, "status": 1, "notes": [f"{error.message} ({error.slug})"]}
+            if isinstance(error, MachineGone):
+                raise
+        finally:
+            with suppress(ServerEnded):
+                self._tell(now=True)
+
+    def add(self, data: bytes) -> None:
+        """Add bytes to the output."""
+        self._printed += data
+        self._length += len(data)
+        self._changed = True
+        del self._printed[:-_KEPT]
+
+    def _stop(self, consumer: d_programs.Consumer) -> bool:
+        """Whether the program is to end; also sends the state if it is time."""
+        now = time.monotonic()
+        if now - self._looked >= _LOOKS:
+            self._looked, self._changed = now, True
+            self._growing.take(consumer.contents(), now - self._began)
+        try:
+            self._tell(now=False)
+        except ServerEnded:
+            self._alone = True
+        return self._ends() or self._alone
+
+    def _tell(self, now: bool) -> None:
+        """Send the state if it has changed and it is time, or in any case if ``now``. Raises ServerEnded."""
+        if not now and (not self._changed or time.monotonic() - self._told < _EVERY):
+            return
+        self._told, self._changed = time.monotonic(), False
+        state: Json = {"seconds": round(self._told - self._began, 3), "drops": self._drops, "bytes": self._length}
+        state["printed"] = self._printed.decode("utf-8", "replace")
+        state["aggregations"] = self._growing.shown()
+        self._channel.send({"state": {**state, "report": self._report} if self._report is not None else state})
+
+    def _take(self, printer: Printer, event: d_programs.events.Event) -> None:
+        if isinstance(event, d_programs.events.Dropped):
+            self._drops += event.count
+        if isinstance(event, d_programs.events.Exited):
+            self._report = {"restored": event.restored, "status": event.status, "notes": []}
+        if isinstance(event, d_programs.events.Snapshot) and event.final:
+            self._growing.finish(event)
+        data = printer.complaint(event).encode("utf-8", "surrogateescape") + printer.output(event)
+        if data:
+            self.add(data)
+
+
+def _compile(consumer: d_programs.Consumer) -> None:
+    """Compile the program. Raises CompileError, UsageError, TargetError."""
+    try:
+        consumer.compile(False)
+    except d_programs.DoesNotCompile as error:
+        found = error.wrong.diagnostic
+        raise CompileError("bad-d-program", f"[{found.tag}] line {error.wrong.line}: {error}", found.hint) from None
+    except d_programs.NoSuchProbe as error:
+        raise UsageError("no-such-probe", str(error), "gilk dtrace -l lists probes") from None
+    if consumer.compiled.program.destructive is not None:
+        raise UsageError("destructive-in-window", "the program has destructive actions", "gilk dtrace -w runs such")
+    if not consumer.has_room:
+        raise TargetError("no-room-for-records", "a clause records more than a buffer holds", "set option bufsize")
