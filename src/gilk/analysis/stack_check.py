@@ -10,18 +10,40 @@ check once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from iced_x86 import Code, Decoder, Instruction, Mnemonic, OpKind, Register
 
 from gilk.values import dataclass
 
-if TYPE_CHECKING:
-    from gilk.analysis.model import Block, Function
-
 _FRAMES = 2  # a large frame is first compared with what an address can be, in a block of its own
 _COMPARED: Final = frozenset((Register.RSP, Register.R12))
 _NO_BOUND: Final = frozenset((Register.RSP, Register.RIP, Register.NONE))
+
+
+class _Block(Protocol):
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def terminator(self) -> int: ...
+    @property
+    def successors(self) -> tuple[int, ...]: ...
+
+
+class _Function(Protocol):
+    """A function of the model, which has its check for stack itself."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def code(self) -> bytes: ...
+    @property
+    def blocks(self) -> Sequence[_Block]: ...
+    @property
+    def calls(self) -> tuple[tuple[int, int], ...]: ...
+    def block_at(self, address: int) -> _Block | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +56,11 @@ class StackCheck:
     again: int
 
 
-def stack_check(function: Function) -> StackCheck | None:
+def stack_check(function: _Function) -> StackCheck | None:
     """The check at the start of a function; None if it has none."""
     if not function.blocks or function.blocks[0].start != function.start:
         return None
-    block: Block | None = function.blocks[0]
+    block: _Block | None = function.blocks[0]
     for _ in range(_FRAMES):
         again = _again(function, block) if block else None
         if block is None or again is None:
@@ -50,7 +72,7 @@ def stack_check(function: Function) -> StackCheck | None:
     return None
 
 
-def _again(function: Function, block: Block) -> Block | None:
+def _again(function: _Function, block: _Block) -> _Block | None:
     """The block to which ``block`` may branch, if that one makes a call and jumps to the function's start."""
     ways = [start for start in block.successors if start != block.end]
     found = function.block_at(ways[0]) if len(ways) == 1 and block.terminator < block.end else None
@@ -69,6 +91,6 @@ def _is_check(compare: Instruction, branch: Instruction) -> bool:
     )
 
 
-def _instructions(function: Function, block: Block) -> Sequence[Instruction]:
+def _instructions(function: _Function, block: _Block) -> Sequence[Instruction]:
     offset = block.start - function.start
     return list(Decoder(64, function.code[offset : offset + block.end - block.start], ip=block.start))
