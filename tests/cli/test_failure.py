@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def test_a_full_file_of_a_d_program_is_named() -> None:
     words = ("dtrace", "-q", "-n", 'BEGIN { printf("x"); exit(0); }', "-o", "/dev/full")
     done = gilk(*words)
     assert (done.returncode, done.stderr) == (1, "dtrace: /dev/full: No space left on device\n")
-    answer = json.loads(gilk(*words, "--json").stdout)["error"]
+    answer = json.loads(gilk(*words, "--json", stdout=subprocess.PIPE).stdout)["error"]
     assert (answer["slug"], answer["message"]) == ("cannot-write", "/dev/full: No space left on device")
 
 
