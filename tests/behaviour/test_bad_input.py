@@ -36,14 +36,15 @@ def test_attaching_to_a_process_that_does_not_exist_is_refused() -> None:
 def test_attaching_to_a_kernel_thread_is_refused() -> None:
     if not Path("/proc/2/comm").exists() or Path("/proc/2/comm").read_text().strip() != "kthreadd":
         pytest.skip("no kernel threads in this container")
-    fails("no-such-process", 4, "-i", "main:entry=count", "-p", "2")
+    error = fails("kernel-thread", 4, "-i", "main:entry=count", "-p", "2")
+    assert "kthreadd" in error["message"]
 
 
 def test_attaching_to_a_zombie_is_refused() -> None:
     child = subprocess.Popen(["/bin/true"])
     assert wait_for(lambda: state(child.pid) == "Z")
     error = fails("no-such-process", 4, "-i", "main:entry=count", "-p", str(child.pid))
-    assert str(child.pid) in error["message"]
+    assert str(child.pid) in error["message"] and "zombie" in error["message"]
     child.wait()
 
 
@@ -248,6 +249,28 @@ def test_a_full_disk_is_an_error_and_keeps_the_target_clean(tmp_path: Path) -> N
 )  # fmt: skip
 def test_malformed_points_are_refused(insert: str, slug: str) -> None:
     fails(slug, 2, "-i", insert, "--", str(build("hot8")), "10")
+
+
+@pytest.mark.parametrize(
+    ("insert", "said"),
+    [
+        ("hot", "for example hot:entry=count"), ("hot8:hot:entry", "for example hot8:hot:entry=count"),
+        ("hot=count", "perhaps hot:entry"), ("hot:entri=count", "perhaps hot:entry"),
+        ("hot:retrun=count", "perhaps hot:return"), ("syscall:raed=count", "near names: read"),
+    ],
+)  # fmt: skip
+def test_a_point_that_is_nearly_right_is_suggested(insert: str, said: str) -> None:
+    done = run_gilk("run", "--json", "-i", insert, "--", "/bin/cat", "/dev/null")
+    assert done.returncode == 2
+    assert said in json.loads(done.stdout.splitlines()[-1])["error"]["hint"]
+
+
+def test_a_misspelt_event_is_refused_before_anything_is_analysed() -> None:
+    done = run_gilk("trace", "--json", "--start", "call:sb_onse", "--", str(build("shortblocks")), "10")
+    assert done.returncode == 2
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert (error["slug"], "sb_ones" in error["hint"]) == ("no-such-function", True)
+    assert "analysing" not in done.stderr
 
 
 def test_a_misspelt_function_is_suggested() -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 import gilk
 from tests.behaviour.harness import Loop, differences, leftovers, plain, run, run_gilk, wait_for
@@ -35,6 +37,7 @@ void small(unsigned int iid)
 }
 """
 ENOUGH = 2000
+CALLS = 40 * 201  # of deep(): four workers go ten rounds, from level 200 down to 0
 
 
 @pytest.fixture(scope="module")
@@ -95,15 +98,28 @@ def test_probes_come_and_go_in_a_go_program(program: Path) -> None:
 def test_counts_in_a_go_program_are_exact(program: Path) -> None:
     """There are 4 workers of 10 rounds, and one that computes the expected results. A function whose stack has no
     room is entered again on a larger one; the code after that test runs once for each call."""
-    ran = run(
-        ["steady:main.hot:entry=count", "steady:main.deep:blocks=count", "steady:main.faulty:entry=count"], [program]
-    )
+    points = ["main.hot:entry", "main.deep:blocks", "main.deep:entry", "main.faulty:entry"]
+    ran = run([f"steady:{each}=count" for each in points], [program])
     assert ran.visible == plain([program]).visible
     counts = {name.removeprefix("steady:"): hits for name, hits in ran.report["counts"].items()}
-    calls = 40 * 201
-    assert (counts["main.hot:entry"], counts["main.faulty:entry"]) == (41, 40)
-    assert calls in counts.values()
-    assert counts["main.deep:@0:pre"] >= calls
+    assert (counts["main.hot:entry"], counts["main.deep:entry"], counts["main.faulty:entry"]) == (41, CALLS, 40)
+    again = next(hits for name, hits in counts.items() if hits == counts["main.deep:@0:pre"] - CALLS)
+    assert again > 0, "no stack had to grow, so this shows nothing"
+
+
+def test_entries_of_calls_are_recorded_once_in_go(program: Path, tmp_path: Path) -> None:
+    """A stack grows some times in a round, and the function whose stack it was begins again."""
+    clause = "pid$target:steady:main.deep:entry, pid$target:steady:main.deep:return { @[probename] = count(); }"
+    done = run_gilk("dtrace", "-q", "-n", clause, "-c", str(program))
+    assert re.findall(r"^ +(entry|return) +(\d+)$", done.stdout, re.MULTILINE) == [
+        ("entry", str(CALLS)), ("return", str(CALLS)),
+    ], done.stderr  # fmt: skip
+    for instrument, kind in (("time", "time-entry"), ("args", "args")):
+        file = tmp_path / f"{instrument}.parquet"
+        done = run_gilk("run", "-q", "-i", f"steady:main.deep:entry={instrument}", "-o", str(file), "--", str(program))
+        assert done.returncode == 0, done.stderr
+        found = Counter(row["kind"] for row in parquet.read_table(file).to_pylist())
+        assert found[kind] == CALLS, found
 
 
 @pytest.mark.parametrize(

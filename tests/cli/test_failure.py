@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -39,6 +40,14 @@ def test_a_full_standard_output_is_reported_as_cannot_write(words: tuple[str, ..
     assert "standard output cannot be written: No space left on device (cannot-write)" in done.stderr
     assert "Traceback" not in done.stderr and "GILK_CACHE" not in done.stderr
     assert done.returncode not in (0, 120)
+
+
+def test_a_full_file_of_a_d_program_is_named() -> None:
+    words = ("dtrace", "-q", "-n", 'BEGIN { printf("x"); exit(0); }', "-o", "/dev/full")
+    done = gilk(*words)
+    assert (done.returncode, done.stderr) == (1, "dtrace: /dev/full: No space left on device\n")
+    answer = json.loads(gilk(*words, "--json", stdout=subprocess.PIPE).stdout)["error"]
+    assert (answer["slug"], answer["message"]) == ("cannot-write", "/dev/full: No space left on device")
 
 
 def limited(to: int) -> None:

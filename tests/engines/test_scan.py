@@ -9,11 +9,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.without_liveness import WithoutLiveness
 from gilk.cache import arrays
 from gilk.engines.clauses.sites import ITS_OWN_LOOP
 from gilk.engines.scan import count as survey_count
@@ -21,10 +24,13 @@ from gilk.engines.scan.graph import cfg
 from gilk.engines.scan.scanning import scan
 from gilk.engines.scan.table import key_of
 from gilk.errors import GilkError, ImageError, TargetError, UsageError
+from gilk.image.elf import load
 from gilk.render.survey import REASONS
 from gilk.splice.figures import Survey, refused, spliced
 from gilk.splice.graph import Graph
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Refusal
+from gilk.targets.image import analyse, pretend_loaded
 from tests.behaviour.harness import wait_for
 from tests.programs.build import build
 
@@ -139,6 +145,26 @@ def test_two_processes_find_the_same_as_one(work: str, monkeypatch: pytest.Monke
     assert len(forked) == 1
     with pytest.raises(ProcessLookupError):
         os.kill(forked[0], 0)
+
+
+@pytest.mark.parametrize("name", ["work", "/usr/bin/gzip"])
+def test_a_plan_without_code_has_the_tactics_of_one_with_code(name: str) -> None:
+    """The oracle is the planner of sessions. Where a pun leads depends on where patches lie, so a few may differ."""
+    image = load(Path(name) if name.startswith("/") else build(name))
+    jumps = analyse(image).jumps
+    found = []
+    for analysis, makes_code in ((Analysis(image, jumps), True), (WithoutLiveness(image, jumps), False)):
+
+        def ground(analysis: Analysis = analysis, makes_code: bool = makes_code) -> PatchContext:
+            return replace(pretend_loaded(analysis), makes_code=makes_code)
+
+        functions = survey_count.analysed(analysis, image.spans, lambda *_: None)
+        found.append(survey_count.outcomes(analysis, ground, functions, lambda *_: None))
+    for whole, bare in zip(*found, strict=True):
+        assert whole.sum() == bare.sum() > 100
+        assert np.abs(whole - bare).sum() <= 8
+        steady = [survey_count._COLUMN[name] for name in ("jump", "call", "bounce")]
+        assert (whole[:, steady] == bare[:, steady]).all()
 
 
 def test_a_killed_helper_process_does_not_change_the_result(work: str, monkeypatch: pytest.MonkeyPatch) -> None:

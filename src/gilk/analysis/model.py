@@ -15,6 +15,7 @@ from functools import cached_property
 
 from iced_x86 import Decoder, Instruction, Mnemonic
 
+from gilk.analysis.stack_check import StackCheck, stack_check
 from gilk.values import dataclass
 
 _STD = 0xFD  # the opcode of std
@@ -87,8 +88,16 @@ class Function:
 
     @cached_property
     def loops(self) -> bool:
-        """Whether the function jumps to its own start: instruments there run once a round."""
-        return any(self.start in (*block.successors, block.target) for block in self.blocks)
+        """Whether the function jumps to its own start: instruments there run once a round. The jump of its check for
+        stack does not count.
+        """
+        again = self.check.again if self.check else None
+        return any(self.start in (*b.successors, b.target) for b in self.blocks if b.start != again)
+
+    @cached_property
+    def check(self) -> StackCheck | None:
+        """The function's check for stack, which functions of Go begin with; None if it has none."""
+        return stack_check(self)
 
     def block_at(self, address: int) -> Block | None:
         i = bisect.bisect_right(self._starts, address) - 1

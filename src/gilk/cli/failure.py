@@ -37,6 +37,7 @@ def report(error: BaseException, as_json: bool) -> int:
         return INTERRUPTED
     if isinstance(error, click.UsageError) and not as_json:
         error.show()
+        _print_hint(_of_usage(error))
         return UsageError.exit_status
     known = _as_gilk_error(error)
     if known is None or os.environ.get("GILK_DEBUG"):
@@ -50,13 +51,26 @@ def _as_gilk_error(error: BaseException) -> GilkError | None:
     if isinstance(error, GilkError):
         return error
     if isinstance(error, click.ClickException):
-        return UsageError("usage", error.format_message(), "gilk COMMAND --help lists the options")
+        hint = _of_usage(error) or "gilk COMMAND --help lists the options"
+        return UsageError("usage", error.format_message(), hint)
     if _is_want_of_memory(error):
         return GilkError("out-of-memory", f"gilk itself cannot have the memory that it needs: {error}", _of_memory())
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         return GilkError("system", f"{error.strerror}{where}", _hint(error))
     return None
+
+
+def _of_usage(error: click.ClickException) -> str:
+    """A hint with gilk's own words for what the command line has or lacks; '' if there is none."""
+    from gilk.cli import other_words
+
+    command = (error.ctx.info_name if isinstance(error, click.UsageError) and error.ctx else "") or ""
+    if isinstance(error, click.NoSuchOption):
+        return other_words.for_option(command, error.option_name)
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return other_words.for_missing(command, error.param.name or "")
+    return getattr(error, "hint", "")
 
 
 def _is_of_output(error: OSError) -> bool:
@@ -106,7 +120,13 @@ def _print(error: GilkError, as_json: bool) -> None:
     from gilk.render.text import message  # here: it takes long to import
 
     print(message(f"gilk: {error.message} ({error.slug})"), file=sys.stderr)
-    for line in error.hint.splitlines():
+    _print_hint(error.hint)
+
+
+def _print_hint(hint: str) -> None:
+    from gilk.render.text import message
+
+    for line in hint.splitlines():
         print(message(f"  {line}"), file=sys.stderr)
 
 

@@ -57,6 +57,14 @@ _COLLECTION = 50_000, 20, 100
 _COMPLETION = "_GILK_COMPLETE"
 
 
+class NoSuchCommand(click.UsageError):
+    """The first word is no command of gilk. ``hint``: gilk's own word for it, if it is one of another tool."""
+
+    def __init__(self, message: str, ctx: click.Context, hint: str) -> None:
+        super().__init__(message, ctx)
+        self.hint = hint
+
+
 class Commands(click.Group):
     """A group that imports a subcommand when it is used, so that one broken or missing part leaves the rest working."""
 
@@ -81,9 +89,13 @@ class Commands(click.Group):
         if args and not completing and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             import difflib
 
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            from gilk.cli import other_words
+
+            hint = other_words.for_command(args[0])
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1) if not hint else []
+            raise NoSuchCommand(
+                f"No such command {args[0]!r}.{f' Did you mean {near[0]!r}?' if near else ''}", ctx, hint
+            )
         return super().resolve_command(ctx, args)
 
 

@@ -75,8 +75,6 @@ def _places(
 ) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
     """The functions and probe names that the description means, with the points where they fire. Without a name, it
     means entry, return and each instruction.
-
-    Entries need no analysis of the function.
     """
     functions = lookup.matching(image, description.function or "*")
     name = description.name
@@ -88,13 +86,17 @@ def _places(
 def places(
     image: Image, analysis: Callable[[], Analysis], functions: Iterable[FunctionSpan], name: str
 ) -> Iterator[tuple[FunctionSpan, str, PlacesIn]]:
-    """Probe names of these functions that match ``name``, a glob, with the points where they fire."""
+    """Probe names of these functions that match ``name``, a glob, with the points where they fire.
+
+    Entries need no analysis of the function, except in images of Go.
+    """
     entries, inside = fnmatch.fnmatchcase("entry", name or "*"), name != "entry"
     for span in functions:
         if not image.read(span.start, 1):
             continue
         if entries:
-            yield span, "entry", ((span.start, points.entry(image.name, span)),)
+            entered = analysis().function(span) if image.is_go else span
+            yield span, "entry", ((span.start, points.entry(image.name, entered)),)
         if inside:
             yield from ((span, *found) for found in _inside(image, analysis(), span, name))
 

@@ -146,7 +146,8 @@ def parse(text: str) -> Request:
     """Read a request ``[IMAGE:]FUNCTION:WHERE=INSTRUMENT``. Raises UsageError `bad-instrument`, `bad-point`."""
     where, separator, name = text.rpartition("=")
     if not separator:
-        raise UsageError("bad-instrument", f"{text!r} is not POINTS=INSTRUMENT", "for example main:entry=count")
+        example = text if point_spec.without_where(text) is not None else f"{text.rstrip(':') or 'main'}:entry"
+        raise UsageError("bad-instrument", f"{text!r} is not POINTS=INSTRUMENT", f"for example {example}=count")
     return Request(point_spec.parse(where), instrument(name))
 
 
@@ -157,9 +158,8 @@ def instrument(name: str) -> Builtin | CFunction:
     source, separator, function = name.rpartition(":")
     if separator and source.endswith(".c") and function.isidentifier():
         return CFunction(Path(source), function)
-    raise UsageError(
-        "bad-instrument", f"there is no instrument {name!r}", f"it is one of {', '.join(Builtin)}, or FILE.c:FUNCTION"
-    )
+    hint = f"it is one of {', '.join(Builtin)}, or FILE.c:FUNCTION; `gilk run` has `stack`, too"
+    raise UsageError("bad-instrument", f"there is no instrument {name!r}", hint)
 
 
 def expand(process: Code, requests: Iterable[Request], inlined: bool = True) -> Iterator[Wanted]:

@@ -43,12 +43,20 @@ def parse(text: str) -> Spec:
     match = _SPEC.fullmatch(text)
     image, function = (match and functions.split(match["functions"])) or ("", "")
     if match is None or not function:
-        raise UsageError(
-            "bad-point",
-            f"{text!r} is not [IMAGE:]FUNCTION:WHERE",
-            "WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post or +0x1c; FILE:LINE is a line of the source",
-        )
+        wheres = "WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post or +0x1c"
+        hint = f"{_meant(text)}{wheres}; FILE:LINE is a line of the source"
+        raise UsageError("bad-point", f"{text!r} is not [IMAGE:]FUNCTION:WHERE", hint)
     return Spec(image, function, match["where"])
+
+
+def _meant(text: str) -> str:
+    """A guess at the point that was meant, for a hint: ``text`` with a WHERE that is nearly its own, or its entry."""
+    import difflib
+
+    rest, _, last = text.rpartition(":")
+    near = difflib.get_close_matches(last, ("entry", "return", "blocks", "blocks-post"), 1) if rest else []
+    whole = f"{rest}:{near[0]}" if near else f"{text.rstrip(':')}:entry"
+    return f"perhaps {whole}; " if _SPEC.fullmatch(whole) else ""
 
 
 def every_entry(text: str) -> Spec:

@@ -22,6 +22,7 @@ from gilk.splice.segments import Segment
 
 RETURN_ADDRESS = 8
 _NEXT = FlowControl.NEXT
+_JBE = b"\x0f\x86"
 
 
 def emit_patch(segment: Segment, first: int, last: int, image: Image, bias: int, host: Host) -> PatchCode:
@@ -60,7 +61,11 @@ def _leave_at_end(builder: CodeBuilder, segment: Segment, bias: int, host: Host)
     end = segment.end + bias
     if segment.after:
         builder.mark(end, False)
+        behind = builder.label()
+        if segment.checks:
+            builder.local(_JBE, behind)  # no call yet: there is no room on the stack, and the function begins again
         emit_instruments(builder, host, segment.after, segment.live_after, end)
+        builder.place(behind)
     _go_on(builder, end)
 
 

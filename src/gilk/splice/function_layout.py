@@ -96,7 +96,9 @@ class FunctionLayout:
             if self.policy.whole_instructions:
                 room = self._trapping(steps[-1], room)
             immovable = self._immovable | self._fixed(steps)
-            found = self._segments[index] = segments_of(block, steps, room, immovable, self.policy.cut_at_fixed)
+            found = self._segments[index] = segments_of(
+                block, steps, room, immovable, self.policy.cut_at_fixed, self.function.check
+            )
         return found
 
     def _fixed(self, steps: tuple[LiveInstruction, ...]) -> dict[int, str]:

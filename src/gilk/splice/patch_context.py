@@ -25,7 +25,8 @@ _new = tuple.__new__  # makes a NamedTuple in a third of the time that its own c
 class PatchContext:
     """One image in one target: its place, and the changes made to it so far. It changes as plans are made.
 
-    ``keeps_code``: plans keep the PatchCode that their patches were made of. ``tails``: for the ends of functions that
+    ``keeps_code``: plans keep the PatchCode that their patches were made of. ``makes_code``: if False, plans tell the
+    tactics only; instead of code, patches have as much room as it would take. ``tails``: for the ends of functions that
     may need padding behind them, because nothing else will do, the number of bytes that they need.
     """
 
@@ -36,6 +37,7 @@ class PatchContext:
     host: Host
     policy: Policy = PROCESS
     keeps_code: bool = False
+    makes_code: bool = True
     registry: Registry = field(init=False)
     tails: dict[int, int] = field(init=False, default_factory=dict)
 

@@ -30,6 +30,7 @@ from gilk.splice.segments import Segment
 from gilk.splice.tactics.table import rounds
 from gilk.splice.tactics.tactic import Choice, Choices, Lead
 
+_COUNTED = 64  # bytes of a patch besides the instructions that it displaces: a counter, and the way back
 _new = tuple.__new__  # does what a NamedTuple's own constructor does, in a third of its time
 
 
@@ -190,7 +191,7 @@ class _Trial:
         arena = self._context.arena
         placed: list[tuple[Choice, PatchCode, int]] = []
         for choice in choices:
-            code = choice.tactic.code(choice, self._image, self._bias, self._host)
+            code = self._code(choice)
             placed.append((choice, code, arena.allocate(len(code.data))))
         for choice, _, address in placed:
             lead = self._leads[choice.start] = choice.tactic.lead(choice, address, self._context)
@@ -202,6 +203,12 @@ class _Trial:
                 self._failed[choice.pun] += 1
                 good = False
         return good and self._write(placed)
+
+    def _code(self, choice: Choice) -> PatchCode:
+        if self._context.makes_code:
+            return choice.tactic.code(choice, self._image, self._bias, self._host)
+        heads = choice.segment.heads
+        return PatchCode(bytes(heads[choice.last + 1] - heads[choice.first] + _COUNTED), (), ())
 
     def _pun(self, choice: Choice, patch: int) -> bool:
         context, at, start = self._context, choice.pun, choice.start + self._bias
@@ -226,6 +233,9 @@ class _Trial:
     def _write(self, placed: list[tuple[Choice, PatchCode, int]]) -> bool:
         """Place the code; a jump in a patch to a block that has a patch goes straight to that patch."""
         bias = self._bias
+        if not self._context.makes_code:
+            self._tactics = {want.key: choice.tactic.name for choice, _, _ in placed for want in choice.segment.wants}
+            return True
         links = {choice.start + bias: address for choice, _, address in placed if choice.tactic.linked}
         good = True
         if self._context.keeps_code:

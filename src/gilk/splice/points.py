@@ -55,6 +55,12 @@ def points(image: Image, analysis: Analysis, function: Function, where: str) -> 
 
 
 def entry(image: str, function: Function | FunctionSpan) -> Point:
+    """The point at which a call begins: the start of the function, or if it checks for stack there, behind that check.
+
+    A span gives the start. For an image of Go, which checks, give the function.
+    """
+    if isinstance(function, Function) and function.check is not None:
+        return Point(image, function.name, "entry", function.check.compare, True)
     return Point(image, function.name, "entry", function.start, False)
 
 

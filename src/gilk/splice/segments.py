@@ -15,6 +15,7 @@ from dataclasses import field
 from iced_x86 import FlowControl, OpKind
 
 from gilk.analysis.model import Block, End, LiveInstruction
+from gilk.analysis.stack_check import StackCheck
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice.plan import Want
 from gilk.splice.relocate import why_not
@@ -34,7 +35,8 @@ class Segment:
 
     ``heads`` are the addresses of the steps, and ``end``. ``room`` is the first byte behind the segment that must not
     be overwritten: ``end``, or more if padding follows. ``fast`` is the index of the first step that cannot be moved,
-    the number of steps if all can.
+    the number of steps if all can. ``checks``: the last step is the comparison of a check for stack (see
+    analysis/stack_check.py), and the wants ``after`` it are for calls that pass the check.
     """
 
     steps: tuple[LiveInstruction, ...]
@@ -47,6 +49,7 @@ class Segment:
     live_after: int = 0
     before: dict[int, list[Want]] = field(default_factory=dict)
     after: list[Want] = field(default_factory=list)
+    checks: bool = False
 
     @property
     def start(self) -> int:
@@ -88,9 +91,15 @@ def is_call(step: LiveInstruction) -> bool:
 
 
 def segments_of(
-    block: Block, steps: tuple[LiveInstruction, ...], room: int, immovable: dict[int, str], around: bool = False
+    block: Block,
+    steps: tuple[LiveInstruction, ...],
+    room: int,
+    immovable: dict[int, str],
+    around: bool = False,
+    check: StackCheck | None = None,
 ) -> list[Segment]:
-    """Cut a block behind its calls, and if ``around`` also before and behind instructions that cannot be moved.
+    """Cut a block behind its calls, and if ``around`` also before and behind instructions that cannot be moved; and
+    behind the comparison of the function's check for stack.
 
     ``room`` is the end of the bytes behind the block that may be overwritten; ``immovable`` has the addresses of
     instructions that are known not to run elsewhere, with the reason.
@@ -107,6 +116,9 @@ def segments_of(
     cuts = [i for i in transfers if i != last and is_call(steps[i])]
     if around and fixed:
         cuts = sorted({i for i in (*cuts, *fixed, *(i - 1 for i in fixed)) if 0 <= i < last})
+    compared = heads.index(check.compare) if check is not None and check.compare in heads else -1
+    if compared >= 0:
+        cuts = sorted({*cuts, compared})
     result: list[Segment] = []
     begin = 0
     for index in (*cuts, last):
@@ -121,6 +133,7 @@ def segments_of(
             max(room, block.end) if final and closed else heads[behind],
             behind - begin,
         )
+        segment.checks = index == compared
         if fixed:
             _fix(segment, {i - begin: reason for i, reason in fixed.items() if begin <= i <= index})
         result.append(segment)
@@ -151,6 +164,8 @@ def place(segments: list[Segment], want: Want, live_after: int) -> bool:
             _place_before(segments, number, index, want)
         elif index + 1 < len(segment.steps):
             _place_before(segments, number, index + 1, want)
+        elif segment.checks:
+            _place_passed(segments, number, want)
         elif number + 1 < len(segments):
             _place_before(segments, number + 1, 0, want)
         elif segment.closed or segment.calls:
@@ -163,11 +178,16 @@ def place(segments: list[Segment], want: Want, live_after: int) -> bool:
 
 def _place_before(segments: list[Segment], number: int, index: int, want: Want) -> None:
     segment = segments[number]
-    if segment.fast == index == 0 < number and not segments[number - 1].calls:
-        segments[number - 1].after.append(want)
-        segments[number - 1].live_after = segment.steps[0].live
+    if segment.fast == index == 0 < number and not (segments[number - 1].calls or segments[number - 1].checks):
+        _place_passed(segments, number - 1, want)
     else:
         segment.before.setdefault(index, []).append(want)
+
+
+def _place_passed(segments: list[Segment], number: int, want: Want) -> None:
+    """Hand a want to the place behind a segment that the next one follows."""
+    segments[number].after.append(want)
+    segments[number].live_after = segments[number + 1].steps[0].live
 
 
 def _place_behind(segment: Segment, want: Want, live_after: int) -> bool:

@@ -34,6 +34,7 @@ from gilk.targets.semaphores import Raised, Semaphore
 from gilk.targets.spawning import Spawned
 from gilk.targets.status import status_of
 from gilk.targets.threads import Gone, Threads
+from gilk.targets.without_program import check_program
 
 _T = TypeVar("_T")
 _PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
@@ -328,15 +329,14 @@ def _code(maps: tuple[Mapping, ...]) -> list[Mapping]:
 
 
 def attach(pid: int) -> Process:
-    """Attach to a process. Raises TargetError `no-such-process`, `own-process`, `no-permission`, `already-traced`,
-    `wrong-architecture`."""
+    """Attach to a process. Raises TargetError `no-such-process`, `kernel-thread`, `own-process`, `no-permission`,
+    `already-traced`, `wrong-architecture`."""
     return Process(keeper_of(pid), pid, launched=False)
 
 
 def keeper_of(pid: int) -> KeeperClient:
     """A keeper that has attached to the process. Raises as attach() does."""
-    if not Path(f"/proc/{pid}").is_dir():
-        raise TargetError("no-such-process", f"there is no process {pid}")
+    check_program(pid)
     if Path(f"/proc/self/task/{pid}").exists():
         raise TargetError("own-process", f"process {pid} is gilk itself", "run gilk in another process")
     keeper = KeeperClient()

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
+from gilk.arch.syscalls import NUMBERS
 from gilk.engines.clauses.program import SidedClauses
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.errors import UsageError
@@ -181,9 +183,13 @@ def _named(process: Process, where: NamedPoint, side: str) -> Iterator[ProcessPr
     yield from (made for made in syscall.probes(process, described) if made.sites)
 
 
+_BY_NAME = "system calls go by the names of syscalls(2)"
+
+
 def _no_such(process: Process, where: NamedPoint) -> UsageError:
     if where.kind == "syscall":
-        hint = "system calls go by the names of syscalls(2)"
+        near = difflib.get_close_matches(where.name, NUMBERS, 3)
+        hint = f"near names: {', '.join(near)}; {_BY_NAME}" if near else _BY_NAME
         return UsageError("no-such-probe", f"no code of {process.who} makes a system call {where.name!r}", hint)
     there = sorted(usdt.names(process.loaded()))
     matching = [name for name in there if fnmatch.fnmatchcase(name, where.provider)]

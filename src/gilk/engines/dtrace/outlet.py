@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import IO, Protocol
 
+from gilk.errors import StoreError
+
 
 class Outlet(Protocol):
     def system(self, command: bytes) -> int:
@@ -29,8 +31,15 @@ class Pages:
         self._to = self._first
 
     def write(self, data: bytes) -> None:
-        self._to.write(data)
-        self._to.flush()
+        """Write the bytes at once. Raises StoreError `cannot-write` for a file, OSError for standard output."""
+        try:
+            self._to.write(data)
+            self._to.flush()
+        except OSError as error:
+            if self._to is sys.stdout.buffer:
+                raise
+            hint = "free some space there; what was put into processes has been taken out"
+            raise StoreError("cannot-write", f"{self._to.name}: {error.strerror}", hint) from None
 
     def system(self, command: bytes) -> int:
         self._to.flush()

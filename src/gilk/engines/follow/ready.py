@@ -62,6 +62,7 @@ class ReadyTrace(Run):
     def _insert(self) -> None:
         self._watches = [Watch(self.start, START), Watch(self.stop, STOP)]
         present = []
+        self._check_events()
         for process in self.processes:
             follower = self._take_in_follower(process)
             images = process.loaded()
@@ -95,11 +96,21 @@ class ReadyTrace(Run):
         """Whether no function of the processes is in the scope."""
         return bool(self.processes) and not any(follower.functions for follower in self._followers)
 
+    def _check_events(self) -> None:
+        """Check that the processes have the functions that events name, before anything is analysed, which may take a
+        minute. Raises UsageError `no-such-image`, `no-such-function`."""
+        for process in self.processes:
+            for event in (self.start, self.stop):
+                if isinstance(event, Reach):
+                    place_of(process, event)
+
     def _check_scope(self, may_come: bool) -> None:
         """Check that there is something to follow. ``may_come``: whether libraries with functions may be opened later.
         Raises UsageError `nothing-to-follow`."""
         if self._is_empty and not may_come:
-            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
+            names = dict.fromkeys(loaded.name for process in self.processes for loaded in process.loaded())
+            hint = f"there are: {', '.join(names)}; gilk scan --list shows the functions of one"
+            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", hint)
 
     def _expect(self, follower: ClientFollower) -> None:
         """Prepare for the starting event. A program that has not begun is not rehearsed."""

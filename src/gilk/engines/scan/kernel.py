@@ -115,6 +115,8 @@ def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[
     spans = subject.spans(spec)
     with without_collector():
         functions = analysed(subject.analysis, spans, progress)
+        for function in functions:
+            subject.analysis.liveness(function)  # before a child process is made, which needs it, too
         pre, post = outcomes(subject.analysis, subject.ground, functions, progress, PLANNING)
     table = SurveyTable.of(functions, pre, post)
     starts = {span.start: owner for span, owner in zip(subject.kernel.image.spans, subject.kernel.owners, strict=True)}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from gilk.analysis.without_liveness import WithoutLiveness
 from gilk.engines.scan.count import Progress, analysed, outcomes, without_collector
 from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import keep, key_of, recall
@@ -81,9 +82,9 @@ def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[Sur
     image = load(subject.path)
     spans = lookup.spans(image, functions)
     with without_collector():
-        analysis = analyse(image)
+        analysis = WithoutLiveness(image, analyse(image).jumps)
         chosen = analysed(analysis, spans, progress)
-        pre, post = outcomes(analysis, lambda: subject.ground(analysis), chosen, progress)
+        pre, post = outcomes(analysis, lambda: subject.ground(analysis, makes_code=False), chosen, progress)
     return SurveyTable.of(chosen, pre, post), subject.bias(image)
 
 

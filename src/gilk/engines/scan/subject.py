@@ -61,9 +61,14 @@ class Subject:
                 return self.mapping.start - self.mapping.offset + segment.offset - segment.address
         raise ImageError("not-what-is-mapped", f"{self.path} has no code where the process has it mapped")
 
-    def ground(self, analysis: Analysis) -> PatchContext:
-        """The ground to plan on: the image at its real address, among the process's real mappings. Raises TargetError
-        `no-room`."""
+    def ground(self, analysis: Analysis, makes_code: bool = True) -> PatchContext:
+        """The ground to plan on: the image at its real address, among the process's real mappings. ``makes_code``: see
+        PatchContext. Raises TargetError `no-room`."""
+        made = self._ground(analysis)
+        made.makes_code = makes_code
+        return made
+
+    def _ground(self, analysis: Analysis) -> PatchContext:
         if self.space is None:
             return pretend_loaded(analysis)
         segments, bias = analysis.image.segments, self.bias(analysis.image)
