@@ -133,6 +133,34 @@ def test_watched_for_processes_join_when_they_begin_and_leave_when_they_end(name
         assert float(late) < time.monotonic() - began
 
 
+def come_and_go(named: Path, place: Path, count: int) -> None:
+    """Processes begin and end while the weaver looks for them: every third one ends, woven or not yet. Those that stay
+    are woven, nobody is refused, and all of them are left as they were."""
+    weaver = Weaver(aspects(place, COUNTED), "-g", f"A=all:{named.name}")
+    with ExitStack() as stack:
+        running = list[Rounds]()
+        for n in range(count):
+            running.append(stack.enter_context(rounds(named)))
+            if n % 3 == 2:
+                assert running.pop(0).end() == 0
+        assert wait_for(lambda: all(is_woven(one.pid) for one in running), 300)
+        for one in running:
+            one.ask()
+        said, _ = weaver.end()
+        assert sorted(line["report"]["pid"] for line in said if "report" in line) == sorted(one.pid for one in running)
+        assert not [line for line in said if "refused" in line]
+        assert [(differences(one.pid), leftovers(one.pid)) for one in running] == [([], [])] * len(running)
+
+
+def test_processes_come_and_go_while_they_are_watched_for(named: Path, tmp_path: Path) -> None:
+    come_and_go(named, tmp_path, 4)
+
+
+@pytest.mark.stress
+def test_twenty_processes_come_and_go_while_they_are_watched_for(named: Path, tmp_path: Path) -> None:
+    come_and_go(named, tmp_path, 20)
+
+
 def test_children_of_a_process_join_when_they_begin(program: Path, tmp_path: Path) -> None:
     """A shell that was there before begins a program, which is woven."""
     shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

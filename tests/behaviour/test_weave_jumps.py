@@ -174,3 +174,27 @@ def test_a_jump_within_advice_leaves_no_call_of_the_program(tmp_path: Path) -> N
             star, jumps = weaving.counts()
         assert (star.matches[0], star.disagreed, jumps.matches[0]) == (10, 0, 5)
         assert (differences(program.pid), leftovers(program.pid)) == ([], [])
+
+
+LEAVER = """
+aspect star: verify controlflowstar(call(long first(long a)), call(long last(long c)));
+aspect within: controlflowstar(call(long first(long a)), call(void libc:longjmp(void *env, int value)));
+aspect behind: verify controlflowstar(call(void libc:longjmp(void *env, int value)), call(long last(long c)));
+aspect replaced: call(void libc:longjmp(void *env, int value)) then inplace { proceed(env, value + 1); };
+"""
+
+
+def test_the_function_that_leaves_others_may_have_advice_itself(tmp_path: Path) -> None:
+    """It is called within those that it leaves, and is left, too. It is known by the value that setjmp returns."""
+    source = JUMPS.replace(
+        "if (!setjmp(back)) first(n); else deep(n);", "int v = setjmp(back); if (!v) first(n); else deep(100 * v);"
+    )
+    with rounds(build(tmp_path, HEAD + source + ROUND, *OPTIONS)) as program:
+        before = int(program.ask())
+        with gilk.attach(program.pid) as target, gilk.weave(aspects(tmp_path, LEAVER), target) as weaving:
+            assert int(program.ask()) == 2 * before + 3 * 100, "each of three jumps gives 2 for 1"
+            counts = {one.name: one for one in weaving.counts()}
+        matched = {name: one.matches[0] for name, one in counts.items()}
+        assert matched == {"star": BY_FIRST, "within": 3, "behind": 0, "replaced": 3}
+        assert {one.disagreed for one in counts.values()} == {0}
+        assert (differences(program.pid), leftovers(program.pid)) == ([], [])

@@ -209,12 +209,17 @@ def compared(kind: type[Advised], words: tuple[int, ...], symbol: Callable[[str]
 
 
 def last(instruments: list[Instrument]) -> list[Instrument]:
-    """The instruments, with those of advice moved behind all others and joined so that there is one of each kind."""
+    """The instruments, with those of advice moved behind all others and joined so that there is one of each kind.
+
+    A LeavingEntry comes behind the advice: until the function itself goes on, the calls that it will leave are under
+    way, and advice in its place may keep it from leaving any.
+    """
     found = [each for each in instruments if isinstance(each, Advised)]
     if not found:
         return instruments
-    others = (each for each in instruments if not isinstance(each, Advised))
-    return [*others, *_joined(found)]
+    leaving = [each for each in instruments if isinstance(each, LeavingEntry)]
+    others = (each for each in instruments if not isinstance(each, Advised | LeavingEntry))
+    return [*others, *_joined(found), *leaving]
 
 
 def _joined(found: Sequence[Advised]) -> list[Advised]:

@@ -115,8 +115,12 @@ void gilk_advice_unwound(gilk_u64 to)
 
 	if (state->high - to < GILK_ADVICE_STACK)
 		return; /* from advice to advice: no call is left that has any */
+	for (one = (struct gilk_activation *)state->newest; one && !one->caller; one = one->previous)
+		; /* these are marked already: in most programs that jump often, all are */
+	if (!one)
+		return;
 	host_other_stack(&other);
-	for (one = (struct gilk_activation *)state->newest; one; one = one->previous) {
+	for (; one; one = one->previous) {
 		if (!is_over(&other, one->rsp, to - 8))
 			continue; /* the calls of a signal handler on another stack may be over, and later ones not */
 		one->frame = 0;

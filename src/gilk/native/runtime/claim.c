@@ -67,15 +67,16 @@ static int take_over(struct gilk_block *block, gilk_u32 pid)
 	return 1;
 }
 
-/* About ten times a second, look whether threads have ended since no client does that any more. */
+/* When all were in use, look again a few times a second: no client frees those of threads that have ended. */
 static struct gilk_block *find_left(struct gilk_control *control)
 {
 	gilk_u32 before = __atomic_load_n(&control->alone, __ATOMIC_RELAXED), now = (gilk_u32)(host_clock() >> 28) | 1;
-	gilk_u32 index, pid = host_pid();
+	gilk_u32 index, pid;
 
 	if (!before || (before == now && __atomic_load_n(&control->exhausted, __ATOMIC_RELAXED)))
 		return 0;
 	__atomic_store_n(&control->alone, now, __ATOMIC_RELAXED);
+	pid = host_pid();
 	for (index = 0; index < control->blocks; index++)
 		if (take_over(block_at(control, index), pid)) {
 			__atomic_store_n(&control->exhausted, 0, __ATOMIC_RELAXED);
