@@ -122,6 +122,37 @@ def test_entries_of_calls_are_recorded_once_in_go(program: Path, tmp_path: Path)
         assert found[kind] == CALLS, found
 
 
+def test_a_go_function_without_its_package_is_suggested_with_it(program: Path) -> None:
+    done = run_gilk("run", "-i", "hot:entry=count", "--", str(program))
+    assert (done.returncode, "near names: main.hot" in done.stderr) == (2, True), done.stderr
+
+
+def rows(program: Path, point: str, file: Path) -> list[tuple[int, ...]]:
+    """The arguments that were recorded at a point of the program, a tuple for each hit."""
+    done = run_gilk("run", "-q", "-i", f"{point}=args", "-o", str(file), "--", str(program))
+    assert done.returncode == 0, done.stderr
+    return [tuple(row[f"arg{n}"] for n in range(6)) for row in parquet.read_table(file).to_pylist()]
+
+
+def test_arguments_of_a_go_function_are_those_of_its_source(program: Path, tmp_path: Path) -> None:
+    """hot(steps, 1, 2) is called 41 times, and deep() with each level in each of 40 rounds."""
+    calls = rows(program, "steady:main.hot:entry", tmp_path / "hot.parquet")
+    assert [call[:3] for call in calls] == [(200_000, 1, 2)] * 41
+    levels = Counter(call[0] for call in rows(program, "steady:main.deep:entry", tmp_path / "deep.parquet"))
+    assert levels == dict.fromkeys(range(201), 40)
+
+
+def test_arguments_of_a_go_function_in_assembly_are_those_of_its_system_call(program: Path, tmp_path: Path) -> None:
+    """runtime.rt_sigaction(sig, new, old, size) makes that system call, of which strace shows the arguments."""
+    calls = rows(program, "steady:runtime.rt_sigaction.abi0:entry", tmp_path / "calls.parquet")
+    log = tmp_path / "log"
+    subprocess.run(["strace", "-f", "-e", "rt_sigaction", "-e", "raw=all", "-o", log, program], check=True)
+    shown = re.findall(r"rt_sigaction\((0x[0-9a-f]+|0), .*, (0x[0-9a-f]+)[)\s]", log.read_text())
+    expected = Counter((int(signal, 16), int(size, 16)) for signal, size in shown)
+    assert Counter((call[0], call[3]) for call in calls) == expected
+    assert len(calls) > 64
+
+
 @pytest.mark.parametrize(
     "clause",
     [

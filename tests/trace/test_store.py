@@ -308,6 +308,12 @@ def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
         assert "columns" in expect_bad(tmp_path / "x")
 
 
+def test_a_directory_is_refused_as_one(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        read(tmp_path)
+    assert (caught.value.slug, "a directory" in caught.value.message) == ("bad-trace", True)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "partial"])
 def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.parquet"

@@ -170,9 +170,12 @@ def _unknown(image: Image, glob: str) -> UsageError:
 
 def _near(image: Image, glob: str) -> list[str]:
     """Functions with names like ``glob``. A mangled function is among them if the last part of its name in the source
-    is near.
+    is near; so is one of Go, which is called PACKAGE.FUNCTION.
     """
     called = {name: name for span in image.spans for name in _linked(span) if not demangle.is_mangled(name)}
+    if image.is_go:
+        for linked in sorted(called, key=lambda one: not one.startswith("main.")):
+            called.setdefault(linked.rpartition(".")[2], linked)
     for _, name in _source_names(image):
         plain = name.forms[-1]
         called[plain] = plain

@@ -37,7 +37,8 @@ _OTHER_NAMES = {
     "newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "sendfile64": "sendfile",
 }  # fmt: skip
 
-Made = dict[int | None, list[tuple[Loaded, SystemCall]]]
+#: Places that make system calls, each with the points before and after the instruction.
+Made = dict[int | None, list[tuple[Loaded, SystemCall, Point, Point]]]
 
 
 def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
@@ -67,10 +68,15 @@ def sites(made: Made, number: int, side: str) -> Iterator[ProbeSite]:
     leaves = side == "return"
     if leaves and number in _NO_RETURN:
         return
-    for loaded, call in (*made.get(number, ()), *made.get(None, ())):
-        offset = call.address - call.function.start
-        point = Point(loaded.name, call.function.name, f"+{offset:#x}", call.address, leaves)
-        yield ProbeSite(loaded, call.function.start, point, _GIVEN[leaves, call.number is None], value=number)
+    for loaded, call, entry, back in (*made.get(number, ()), *made.get(None, ())):
+        point, given = back if leaves else entry, _GIVEN[leaves, call.number is None]
+        yield ProbeSite(loaded, call.function.start, point, given, value=number)
+
+
+def _points(loaded: Loaded, call: SystemCall) -> tuple[Point, Point]:
+    where = f"+{call.address - call.function.start:#x}"
+    entry = Point(loaded.name, call.function.name, where, call.address, False)
+    return entry, replace(entry, after=True)
 
 
 @lru_cache(maxsize=4)
@@ -87,5 +93,5 @@ def calls(process: Target) -> Made:
     for loaded in process.loaded():
         for call in system_calls(process.analysis(loaded)):
             if call.number != _SIGRETURN:
-                found.setdefault(call.number, []).append((loaded, call))
+                found.setdefault(call.number, []).append((loaded, call, *_points(loaded, call)))
     return found

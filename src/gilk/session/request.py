@@ -16,6 +16,7 @@ from gilk.image import lookup
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.value_place import ArgumentPlace, ValuePlace
 from gilk.session import inlined as inlining
+from gilk.session.go import go_arguments
 from gilk.session.inlined import Instance
 from gilk.spec import point as point_spec
 from gilk.spec.point import Spec
@@ -338,7 +339,10 @@ def probes_at(
     if isinstance(chosen, CFunction):
         yield Wanted(loaded, function, point, chosen, "other")
     elif chosen != Builtin.TIME:
-        yield Wanted(loaded, function, point, chosen, str(chosen))
+        arguments = None
+        if chosen == Builtin.ARGS and point.where == "entry" and process.image(loaded.path).is_go:
+            arguments = go_arguments(function.name)
+        yield Wanted(loaded, function, point, chosen, str(chosen), arguments=arguments)
     elif point.where != "entry":
         raise UsageError("time-at-entry", "`time` is asked for at `entry`; gilk adds the returns")
     else:

@@ -281,6 +281,8 @@ def _telling(path: Path, what: str, maker: str) -> Iterator[None]:
         raise StoreError("no-such-file", f"no file {path}") from error
     except PermissionError as error:
         raise StoreError("no-permission", f"{path} may not be read") from error
+    except IsADirectoryError as error:
+        raise StoreError("bad-trace", f"{path}: a directory, not {what}", f"{maker} makes one") from error
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
         raise StoreError("bad-trace", f"{path}: damaged, or not {what}: {error}") from error
     except StoreError as error:
