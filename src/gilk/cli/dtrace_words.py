@@ -11,6 +11,7 @@ import click
 
 from gilk.api.d_writing import DWriting, Offered
 from gilk.errors import UsageError
+from gilk.inputs import read_text
 
 
 def print_words(programs: list[tuple[str, str]], pid: int | None, at: int, as_json: bool) -> int:
@@ -32,7 +33,7 @@ def _text(programs: list[tuple[str, str]]) -> str:
     if letter == "n":
         return given
     try:
-        return Path(given).read_bytes().decode("utf-8", "surrogateescape")
+        return read_text(Path(given))
     except OSError as error:
         raise UsageError("cannot-open-script", f"failed to open {given}: {error.strerror}") from None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gilk.analysis.model import End, Function
 from gilk.errors import UsageError
+from gilk.inputs import read_text
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature, parse
 from gilk.session import tails
@@ -67,7 +68,7 @@ def advice(
     path = Path(source)
     if not path.is_file():
         raise UsageError("no-such-file", f"there is no file {path}")
-    return Advice(path.read_text(), function, parsed, When(when), path, declarations)
+    return Advice(read_text(path), function, parsed, When(when), path, declarations)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 from gilk.errors import UsageError
+from gilk.inputs import read_text
 from gilk.lang.aspect.checked import AspectCheck, CheckedC
 from gilk.lang.aspect.meaning.order import check_aspects
 from gilk.lang.syntax.source import Source, Span
 from gilk.values import dataclass
 
-_MOST = 4 << 20  # characters of a file of aspects
 _MACRO = re.compile(r"([A-Za-z_]\w*)(?:=([^\n]*))?")
 
 
@@ -26,19 +26,8 @@ class AspectReading:
 
 def check(path: Path) -> AspectReading:
     """Read and check a file. Raises UsageError `bad-aspects` if it is too long, OSError."""
-    source = Source(str(path), read_text(path, "bad-aspects", _MOST))
+    source = Source(str(path), read_text(path, "bad-aspects"))
     return AspectReading(source, check_aspects(source))
-
-
-def read_text(path: Path, slug: str, most: int) -> str:
-    """The text of a file of at most ``most`` characters, which may also be a pipe. Bytes that are not UTF-8 are kept as
-    they are. Raises UsageError ``slug`` if there are more, OSError.
-    """
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:
-        text = file.read(most + 1)
-    if len(text) > most:
-        raise UsageError(slug, f"{path} has more than {most >> 20} million characters", "gilk has not read the rest")
-    return text
 
 
 def defined(text: str) -> CheckedC:

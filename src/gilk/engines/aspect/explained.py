@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import field
 from pathlib import Path
 
-from gilk.engines.aspect.checked import AspectReading, check, read_text
+from gilk.engines.aspect.checked import AspectReading, check
+from gilk.inputs import read_text
 from gilk.lang.aspect.automaton import Automaton
 from gilk.lang.aspect.deeds import AspectTally, Deed
 from gilk.lang.aspect.events import AspectEvent, read_events

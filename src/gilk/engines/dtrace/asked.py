@@ -16,6 +16,7 @@ from gilk.engines.dtrace import meant
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.errors import GilkError, TargetError, UsageError
+from gilk.inputs import read_text
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.syntax.source import Source
@@ -229,7 +230,7 @@ def _text(letter: str, given: str, preprocess: Preprocess) -> ProgramText:
     if letter != "s":
         return _description(letter, given)
     try:
-        content = Path(given).read_bytes()
+        content = read_text(Path(given)).encode("utf-8", "surrogateescape")
     except OSError as error:
         raise UsageError("cannot-open-script", f"failed to open {given}: {error.strerror}") from None
     if preprocess.wanted or _CPP.search(content):

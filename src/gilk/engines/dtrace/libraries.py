@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace import chips, mounts
 from gilk.errors import UsageError
+from gilk.inputs import read_text
 from gilk.lang.d import literals
 from gilk.lang.syntax.source import Source
 from gilk.targets.program import words_of
@@ -76,7 +77,7 @@ def _files(directory: Path) -> list[Path]:
 
 def _read(path: Path) -> Source:
     try:
-        return Source(str(path), path.read_bytes().decode("utf-8", "surrogateescape"))
+        return Source(str(path), read_text(path))
     except OSError as error:
         raise UsageError("no-d-library", f"cannot read the library {path}: {error.strerror}") from None
 

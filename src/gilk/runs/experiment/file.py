@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from gilk.errors import GilkError, UsageError
+from gilk.inputs import read_text
 from gilk.runs import strategy
 from gilk.runs.experiment.items import Item, title
 from gilk.runs.experiment.workload import Setting
@@ -62,10 +63,11 @@ def load(path: Path) -> Experiment:
     """The experiment in a file. Raises UsageError `bad-experiment`, and the errors of points, instruments and
     strategies."""
     try:
-        text = path.read_text()
+        text = read_text(path, "bad-experiment")
+        text.encode()
     except FileNotFoundError:
         raise UsageError("bad-experiment", f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeEncodeError) as error:
         raise UsageError("bad-experiment", f"{path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
     return parse(text, path)
 
