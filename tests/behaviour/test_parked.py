@@ -467,7 +467,7 @@ def test_memory_goes_when_threads_leave_an_instrument_late(
     """A signal may be on its way to a thread at each look at it, on a machine that is busy enough: then its patch is
     taken out all the same. The threads check their work all the time."""
 
-    def stays(self: Movement, thread: Thread, old: Places) -> NoReturn:
+    def stays(self: Movement, thread: Thread, old: Places, new: Places) -> NoReturn:
         raise Busy
 
     source = tmp_path / "deep.c"

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+from dataclasses import replace
 
 import pytest
 
-from gilk.targets.frames import signal_frames
+from gilk.targets.frames import FRAME_SIZE, NOTE_MAGIC, frame_at, registers_of, rewritten, signal_frames
 from gilk.targets.memory import ProcessMemory
 
 RESTORER, AMID = 0x45EEA0, 0x671497
@@ -95,3 +96,57 @@ def test_a_stray_restorer_address_is_no_frame(selectors: int) -> None:
     arena = Arena()
     arena.put(HIGH + 0x100, LOW, selectors)
     assert arena.found(LOW) == {LOW + 0x100}
+
+
+class Bytes:
+    """Memory that consists of a few bytes at START."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = bytearray(content)
+        self.start = 0
+
+    def read(self, address: int, size: int) -> bytes:
+        return bytes(self.content[address - self.start : address - self.start + size])
+
+    some = read
+
+    def write(self, address: int, data: bytes) -> None:
+        self.content[address - self.start : address - self.start + len(data)] = data
+
+
+OLD, NEW, SHOWN = 0x900010, 0x1008, 0x1008
+
+
+@pytest.mark.parametrize("noted", [False, True])
+@pytest.mark.parametrize("target", [NEW, NEW + 8], ids=["shown", "elsewhere"])
+@pytest.mark.parametrize("depth", [0, 136])
+def test_a_context_goes_on_with_registers_of_one_kind_if_writing_stops_anywhere(
+    noted: bool, target: int, depth: int
+) -> None:
+    """The frame lies at each place of a page; its restored registers are the old ones or the new ones, with the address
+    that belongs to them, after each of the writes."""
+    rewrites = 0
+    for start in range(0x10000 - 512, 0x10000, 8):
+        content = bytearray(FRAME_SIZE + 64)
+        for number in range(16):
+            content[48 + 8 * number : 56 + 8 * number] = (number + 1).to_bytes(8, "little")
+        content[168:176] = (start + 0x400).to_bytes(8, "little")  # rsp
+        content[176:184] = (SHOWN if noted else OLD).to_bytes(8, "little")
+        if noted:
+            note = (NOTE_MAGIC, OLD, SHOWN, start + 0x400)
+            content[240:272] = b"".join(word.to_bytes(8, "little") for word in note)
+        memory = Bytes(bytes(content))
+        memory.start = start
+        before = registers_of(frame_at(content, start, 0), memory)
+        assert before is not None and before.rip == OLD
+        general = list(before.general)
+        general[4] += depth
+        after = replace(before, general=tuple(general), rip=target)
+        pieces = rewritten(frame_at(content, start, 0), after, memory)
+        rewrites += bool(pieces)
+        for piece in pieces:
+            assert memory.read(piece.at, len(piece.before)) == piece.before
+            memory.write(piece.at, piece.data)
+            assert registers_of(frame_at(memory.content, start, 0), memory) in (before, after), hex(start)
+        assert not pieces or registers_of(frame_at(memory.content, start, 0), memory) == after
+    assert rewrites > 40

@@ -14,7 +14,7 @@ from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.targets.batch import pack
 from gilk.targets.frames import ContextRegisters
 from gilk.targets.places import Places, ShownPlaces, places_table
-from gilk.targets.way_out import Led, between_instruments, way_out, way_out_of_shown
+from gilk.targets.way_out import Led, between_instruments, reads_none, way_out, way_out_of_shown
 from tests.oracle.relocate import GPRS, State, initial_byte
 from tests.splice.machine import LIMIT, Start, machine, patches
 from tests.splice.test_patches import PROGRAMS, Trial
@@ -134,7 +134,7 @@ class LedOn(Interrupted):
         registers = ContextRegisters(tuple(at.gpr[name] for name in GPRS), at.flags, at.rip)
         content = _Content(patches([self.made]), at.writes)
         led = between_instruments(registers, places, content, self.ground.arena.holds)
-        if led is None:
+        if led is None or not reads_none(led.spoilt, self._entry(*led.place), places, content):
             return None
         self.limit = LIMIT
         ended, more = self._goes_on(start, at, led)

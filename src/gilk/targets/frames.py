@@ -123,16 +123,19 @@ def rewritten(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -
     """
     start, note = frame.slot - 8 * len(_ORDER), frame.note
     words = (*(registers.general[number] for number in _ORDER), registers.rip, registers.flags)
-    parts = list(_pieces(start, memory.read(start, _REGISTERS.size), _REGISTERS.pack(*words)))
-    if len(parts) > 1:
-        return ()
-    if note is None:
-        return tuple(parts)
-    noted = memory.read(note.at, _NOTE_WORDS.size)
+    new, old = _REGISTERS.pack(*words), memory.read(start, _REGISTERS.size)
+    parts = tuple(_pieces(start, old, new))
+    if len(parts) > 1 or note is None:
+        return parts if len(parts) == 1 else ()
     rsp = registers.general[asm.RSP]
+    noted = _NOTE_WORDS.pack(NOTE_MAGIC, registers.rip, registers.rip, rsp)
+    between = memory.read(start + len(new), note.at + len(noted) - start - len(new))
+    whole = tuple(_pieces(start, old + between, new + between[: -len(noted)] + noted))
+    if len(whole) == 1:
+        return whole
     if (registers.rip, rsp) == (note.shown, frame.rsp):
         return ()  # the note would lead the context on between the writes
-    return (*parts, *_pieces(note.at, noted, _NOTE_WORDS.pack(NOTE_MAGIC, registers.rip, registers.rip, rsp)))
+    return (*parts, *_pieces(note.at, between[-len(noted) :], noted))
 
 
 def _pieces(start: int, old: bytes, new: bytes) -> Iterator[Piece]:

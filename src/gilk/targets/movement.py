@@ -30,7 +30,7 @@ from gilk.targets.places import Places, long_jump
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
-from gilk.targets.way_out import Led, between_instruments, way_out, way_out_of_shown
+from gilk.targets.way_out import Led, between_instruments, reads_none, way_out, way_out_of_shown
 from gilk.values import dataclass
 
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
@@ -103,7 +103,7 @@ class Movement:
         instrument twice. Raises Busy; but if ``tolerant``, threads and contexts that cannot be moved stay where they
         are. If it is ``late``, and the program switches stacks, contexts stay whether they may wait or not.
         """
-        places = self._settle_all(threads, old, tolerant) if old else {}
+        places = self._settle_all(threads, old, new, tolerant) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
         return found, self._frame_moves(threads, found, old, new, tolerant or (late and self.searches))
 
@@ -111,31 +111,33 @@ class Movement:
         """Note that handlers return to these restorers, too, which jumps have overwritten."""
         self._hidden, self._restorers = hidden, self._restorers | hidden
 
-    def _settle_all(self, threads: dict[int, Thread], old: Places, tolerant: bool) -> dict[int, Standing | None]:
+    def _settle_all(
+        self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool
+    ) -> dict[int, Standing | None]:
         """Settle all threads, also those that one of them has made when it went on; returns their places in the
         original code by tid, None where a thread stands in no patch of ``old``."""
         places: dict[int, Standing | None] = {}
         while fresh := [thread for tid, thread in threads.items() if tid not in places]:
             went_on = False
             for thread in fresh:
-                places[thread.tid], ran = self._settle_if(thread, old, tolerant)
+                places[thread.tid], ran = self._settle_if(thread, old, new, tolerant)
                 went_on |= ran
             if went_on:
                 self._process.threads.catch_up()
         return places
 
-    def _settle_if(self, thread: Thread, old: Places, tolerant: bool) -> tuple[Standing | None, bool]:
+    def _settle_if(self, thread: Thread, old: Places, new: Places, tolerant: bool) -> tuple[Standing | None, bool]:
         """Settle a thread as _settle() does; if ``tolerant``, a thread inside an instrument stays there instead of
         raising Busy."""
         try:
-            return self._settle(thread, old)
+            return self._settle(thread, old, new)
         except Busy:
             if not tolerant:
                 raise
             self.stays_inside = True
             return None, True
 
-    def _settle(self, thread: Thread, old: Places) -> tuple[Standing | None, bool]:
+    def _settle(self, thread: Thread, old: Places, new: Places) -> tuple[Standing | None, bool]:
         """Let a thread that is in a patch of ``old`` go on until it is at a place that has an equal in the original
         code; returns that place, or None if it is in no such patch, and whether the thread had to go on to get there.
         A thread to which a signal is on its way cannot go on: if it can be led out of the patch between instruments,
@@ -147,7 +149,7 @@ class Movement:
         deadline, rounds = self._process.now() + _LONGEST, 0
         while self._is_amid(thread, old):
             if thread.signal or (self._process.now() > deadline and rounds >= _TRIES):
-                return self._led_thread(thread), rounds > 0
+                return self._led_thread(thread, new), rounds > 0
             rounds += 1
             try:
                 thread = self._process.threads.run_on(thread, min(_MOMENT * rounds, 0.002))
@@ -156,17 +158,24 @@ class Movement:
         place = self._original(thread, old)
         return None if place is None else Standing(place), rounds > 0
 
-    def _led_thread(self, thread: Thread) -> Standing:
+    def _led_thread(self, thread: Thread, new: Places) -> Standing:
         """The standing of a thread amid a patch that is led out of it. Raises Busy."""
-        led = None if thread.restarting() else self._between(thread.context())
+        led = None if thread.restarting() else self._between(thread.context(), new)
         if led is None:
             raise Busy
         return Standing(led.place, led.registers)
 
-    def _between(self, registers: ContextRegisters) -> Led | None:
+    def _between(self, registers: ContextRegisters, new: Places) -> Led | None:
+        """The way out of a patch between instruments; None if there is none, or if an instrument of ``new`` would be
+        shown registers of this patch."""
         if advised.is_on_stack(self._held(), registers.general[asm.RSP]):
             return None
-        return between_instruments(registers, self._batches.ever(), self._memory, self._is_ours)
+        led = between_instruments(registers, self._batches.ever(), self._memory, self._is_ours)
+        if led is None or not led.spoilt:
+            return led
+        target = _in(led.place, new)
+        shown = target != led.place[0] and not reads_none(led.spoilt, target, new, self._memory)
+        return None if shown else led
 
     def _is_amid(self, thread: Thread, old: Places) -> bool:
         """Whether the thread's place has no equal in the original code, and the thread would come to a patch that is
@@ -259,7 +268,7 @@ class Movement:
         that is not possible, or if the runtime may be about to write a note on the frame."""
         registers = registers_of(frame, self._memory) if frame.is_below else None
         near = any(0 <= frame.slot - rsp < _NEAR for rsp in inside)
-        led = None if registers is None or near else self._between(registers)
+        led = None if registers is None or near else self._between(registers, new)
         if led is None or self._stays_displaced(led.place[0], old, new):
             raise Busy
         target = replace(led.registers, rip=_in(led.place, new))

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from gilk.arch import asm, decode
+from gilk.arch.effects import effects
 from gilk.targets.frames import ContextRegisters
 from gilk.targets.memory import Memory
 from gilk.targets.places import Places
@@ -24,16 +25,18 @@ from gilk.values import dataclass
 _MOST: Final = 2000  # instructions that are followed
 _WORD: Final = (1 << 64) - 1
 _LONGEST_CALL: Final = 64  # bytes of a relocated call, at the most
-_NO_ARGUMENTS: Final = 1 << 10 | 1 << 11  # registers that pass no arguments (System V ABI x86-64, 3.2.3)
+_LONGEST: Final = 15  # bytes of an instruction
 
 
 @dataclass(frozen=True, slots=True)
 class Led:
     """A way out of a patch: to the ``place``, which is an original address, and whether its instruments have yet to
-    run, with ``registers``."""
+    run, with ``registers``. ``spoilt``: a mask of the registers that this patch has changed; the program does not need
+    them."""
 
     place: tuple[int, bool]
     registers: ContextRegisters
+    spoilt: int = 0
 
 
 def way_out(
@@ -77,7 +80,7 @@ def between_instruments(
     """The way out if all instruments that come next have yet to begin, or none is left: then none is left out, and none
     runs twice, whatever patch the context goes on in.
 
-    None if that is not so or is not known, or if another instrument would be shown registers of this patch.
+    None if that is not so or is not known.
     """
     called = _before_call(registers, places, memory)
     if called is not None or not places.in_patch(registers.rip):
@@ -95,7 +98,23 @@ def between_instruments(
         return None
     restored = RestOfPatch(registers, places, memory, done.spoilt)
     _end(restored, places, is_ours)
-    return None if restored.spoilt & ~_NO_ARGUMENTS else Led(place, rest.registers(place[0]))
+    return Led(place, rest.registers(place[0]), restored.spoilt)
+
+
+def reads_none(registers: int, start: int, places: Places, memory: Memory) -> bool:
+    """Whether instruments of a patch of ``places``, which begin at ``start``, overwrite these registers, a mask, before
+    they read them, or do not use them."""
+    address = start
+    for _ in range(_MOST):
+        if not registers or (address != start and places.original(address) is not None):
+            return True
+        instruction = decode.decode_one(memory.some(address, _LONGEST), address)
+        reads, kills = effects(instruction)
+        if instruction.flow_control not in (decode.NEXT, decode.BRANCH) or reads & registers:
+            return False
+        registers &= ~kills
+        address = int(instruction.next_ip)
+    return False
 
 
 def _comes_without_work(done: RestOfPatch, places: Places, rip: int) -> bool:
