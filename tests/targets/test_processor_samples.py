@@ -107,7 +107,7 @@ def test_names_of_processes_that_have_ended_are_known() -> None:
 def test_samples_that_find_no_room_are_counted(spinning: subprocess.Popen[bytes]) -> None:
     """Nobody takes the samples, until the ring is full: the kernel counts those that it drops, and tells when there is
     room again."""
-    samples = begun(Counted(*CLOCK, 10_000))
+    samples = begun(Counted(*CLOCK, 200_000))
     until = time.monotonic() + _PATIENCE
     while not samples.lost and time.monotonic() < until:
         time.sleep(1.0)
