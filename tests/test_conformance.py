@@ -35,7 +35,8 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
     "tst.options.d": ('/* @@runtest-opts: -q "a b" $tst */ print OPTIONS;', "-q a b test/tst.options\n", "passed", ""),
     "tst.bpf.d": ("print fault 0x1f at BPF pc 17;", "fault {ptr} at BPF pc NNN\n", "passed", ""),
     "tst.tried_again.sh": (
-        "# @@reinvoke-failure: 1\nm=/tmp/gilk-again-$PPID; test -e $m && rm $m || { touch $m; false; }", None, "passed", ""
+        "# @@reinvoke-failure: 1\nm=/tmp/gilk-again-$PPID; test -e $m && rm $m || { touch $m; false; }", None,
+        "passed", ""
     ),
     "tst.crash.d": ("complain Traceback (most recent call last);", None, "failed", "traceback"),
     "tst.skipped.d": ("/* @@skip: no */", "x\n", "skipped", "the suite says so"),
