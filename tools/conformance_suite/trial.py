@@ -84,6 +84,8 @@ def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
         "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.name, "dt_flags": "", "test_cppflags": "",
         "tst": str(Path(case.name).with_suffix("")), "DTRACE_OPT_CPPARGS": _PLAIN,
     }  # fmt: skip
+    if case.is_script:
+        environment["dt_flags"] = case.directives.get("runtest-opts", "")
     started = None
     if _begins_first(case):
         started = _start([str(_TRIGGERS / word) for word in case.trigger.split()[:1]], case, environment)
