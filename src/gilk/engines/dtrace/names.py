@@ -18,7 +18,6 @@ from gilk.lang.data import Kind
 from gilk.trace.d.values import Integer, Value, encoded
 from gilk.values import dataclass
 
-
 _UNRESOLVED = (Kind.USTACK, Kind.USYM, Kind.UADDR)  # the kinds that the option noresolve is about
 
 
