@@ -34,6 +34,10 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
     "tst.status.d": ("complain not well;status 1;", None, "failed", "status 1, not 0: not well"),
     "tst.options.d": ('/* @@runtest-opts: -q "a b" $tst */ print OPTIONS;', "-q a b test/tst.options\n", "passed", ""),
     "tst.bpf.d": ("print fault 0x1f at BPF pc 17;", "fault {ptr} at BPF pc NNN\n", "passed", ""),
+    "tst.tried_again.sh": (
+        "# @@reinvoke-failure: 1\nm=/tmp/gilk-again-$PPID; test -e $m && rm $m || { touch $m; false; }", None,
+        "passed", ""
+    ),
     "tst.crash.d": ("complain Traceback (most recent call last);", None, "failed", "traceback"),
     "tst.skipped.d": ("/* @@skip: no */", "x\n", "skipped", "the suite says so"),
     "tst.skipped_anyway.d": ("/* @@no-xfail */\n/* @@skip: no */", "x\n", "skipped", "the suite says so"),
@@ -50,6 +54,7 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
         "complain [DTRACEDROP_X] 5 drops;print one;", "one\n-- @@stderr --\n[DTRACEDROP_X] 9 drops\n", "passed", ""
     ),
     "tst.named.sh": ('test "$_test" = test/tst.named.sh && test "$tst" = test/tst.named', None, "passed", ""),
+    "tst.flags.sh": ('# @@runtest-opts: -x noresolve\ntest "$dt_flags" = "-x noresolve"', None, "passed", ""),
     "tst.shell.sh": ("exit 67", None, "skipped", "cannot be run here"),
     "tst.setting.sh": ("sysctl kernel.none=1; exit 0", None, "skipped", "settings of the machine"),
     "demo/only.d": ("print OPTIONS;", None, "passed", ""),
@@ -89,7 +94,7 @@ def test_each_test_has_its_result(suite: Path) -> None:
     for name, (_, _, _, why) in SUITE.items():
         assert why in found[name][1], name
     assert done.returncode == 1
-    assert "11 passed, 1 tag, 7 failed, 6 skipped: 57.9% passed, 63.2% with the right tag" in done.stderr
+    assert "13 passed, 1 tag, 7 failed, 6 skipped: 61.9% passed, 66.7% with the right tag" in done.stderr
 
 
 def test_known_results_are_not_run_again(suite: Path, tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ def test_stacks_of_samples_of_running_threads(dtrace: Dtrace) -> None:
 def test_frames_in_unnamed_code_are_shown_as_addresses(dtrace: Dtrace) -> None:
     """With -x noresolve, frames show the file and the offset in its mappings. The first frame is the entry itself."""
     program = build("stacks", "nofp")
-    output = dtrace("-x", "noresolve", "-n", f"{NOTE}:entry {{ ustack(2); exit(0); }}", "-c", shlex.quote(str(program)))
+    clause = f"{NOTE}:entry {{ ustack(2); uaddr(ucaller); usym(ucaller); exit(0); }}"
+    output = dtrace("-x", "noresolve", "-n", clause, "-c", shlex.quote(str(program)))
     rows = [line.split() for line in told("nm", program).splitlines()]
     (entry,) = [int(row[0], 16) for row in rows if row[-1] == "note"]
     loads = re.findall(r"^\s*LOAD\s+\S+ (0x\S+) \S+ \S+ (0x\S+) R E", told("readelf", "-lW", program), re.M)
@@ -155,6 +156,7 @@ def test_frames_in_unnamed_code_are_shown_as_addresses(dtrace: Dtrace) -> None:
     assert frames[0] == f"{program.name}:{entry - (start & -4096):#x}"
     assert re.fullmatch(rf"{re.escape(program.name)}:0x[0-9a-f]+", frames[1])
     assert int(frames[1].partition(":")[2], 16) < size
+    assert " ".join(frames[2:]).split() == [frames[1], frames[1]]
 
 
 def told(*words: object) -> str:

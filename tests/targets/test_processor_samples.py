@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Samples of the processors: they say what a program does whose every address, stack and processor are known from
-/proc."""
+"""Samples of the processors: they say what a program does whose addresses, stack and processor are known from /proc."""
 
 from __future__ import annotations
 
@@ -25,9 +24,9 @@ _RSP = 4  # in struct gilk_regs
 _PATIENCE = 120.0  # seconds
 
 
-def begun(*events: Counted, stacks: bool = False) -> ProcessorSamples:
+def begun(*events: Counted) -> ProcessorSamples:
     try:
-        return ProcessorSamples(list(events), stacks)
+        return ProcessorSamples(list(events))
     except TargetError as error:
         assert error.slug == "cannot-sample"
         pytest.skip(str(error))
@@ -64,7 +63,7 @@ def mapped(pid: int, name: str) -> tuple[int, int]:
 
 
 def test_a_sample_says_where_a_program_is_and_on_which_processor(spinning: subprocess.Popen[bytes]) -> None:
-    samples = begun(Counted(*CLOCK, 2_000_000), stacks=True)
+    samples = begun(Counted(*CLOCK, 2_000_000))
     found = [each for each in of(samples, spinning.pid, 40) if each.user]
     code, stack = mapped(spinning.pid, "/spins"), mapped(spinning.pid, "[stack]")
     samples.close()
@@ -74,11 +73,6 @@ def test_a_sample_says_where_a_program_is_and_on_which_processor(spinning: subpr
         assert each.cpu == min(os.sched_getaffinity(0)) and each.tid == spinning.pid and not each.kernel
         assert code[0] <= each.user < code[1] and each.registers[PC] == each.user
         assert stack[0] <= each.registers[_RSP] < stack[1]
-    content = bytes(later[-1].stack[128:])  # behind the red zone
-    with open(f"/proc/{spinning.pid}/mem", "rb", buffering=0) as memory:
-        memory.seek(later[-1].registers[_RSP] + 64)
-        above = memory.read(512)
-    assert content[64:][:512] == above[: len(content) - 64]
     assert [each.time for each in found] == sorted(each.time for each in found)
 
 
@@ -113,7 +107,7 @@ def test_names_of_processes_that_have_ended_are_known() -> None:
 def test_samples_that_find_no_room_are_counted(spinning: subprocess.Popen[bytes]) -> None:
     """Nobody takes the samples, until the ring is full: the kernel counts those that it drops, and tells when there is
     room again."""
-    samples = begun(Counted(*CLOCK, 10_000), stacks=True)
+    samples = begun(Counted(*CLOCK, 200_000))
     until = time.monotonic() + _PATIENCE
     while not samples.lost and time.monotonic() < until:
         time.sleep(1.0)

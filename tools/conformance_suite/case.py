@@ -21,6 +21,7 @@ _CHANGES_MACHINE = re.compile(
     r">\s*/(?:proc|sys)/|\b(?:sysctl|modprobe|insmod|rmmod|swapoff|iptables)\s|\bu?mount\s+\S"
     r"|\bip\s+(?:addr|link|netns|route)\b"
 )
+_MOST_TRIES = 10
 _BEGINS_ELSEWHERE = (
     "usdt",
     "pid",
@@ -77,6 +78,12 @@ class Case:
         """The program that the test traces; "" without one. Scripts start their programs themselves."""
         given = self.directives.get("trigger", "none")
         return "" if self.is_script or given in ("none", "") else given
+
+    @property
+    def tries(self) -> int:
+        """How many times the test may be run until it passes: once, or more if the test says so."""
+        again = self.directives.get("reinvoke-failure", "")
+        return 1 + min(int(again), _MOST_TRIES) if again.isdigit() else 1
 
     @property
     def stands_alone(self) -> bool:

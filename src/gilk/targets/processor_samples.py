@@ -16,13 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from gilk.errors import TargetError
-from gilk.splice.frame import RED_ZONE
 from gilk.values import dataclass
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PERF_EVENT_OPEN, _CLOSE_ON_EXEC = 298, 8
 _ATTRIBUTES = struct.Struct("<II5Q2I4QIiQIH2x2I")  # struct perf_event_attr up to aux_sample_size: 112 + 8 bytes
-_IP, _TID, _TIME, _CPU, _REGISTERS, _STACK = 1, 2, 4, 1 << 7, 1 << 12, 1 << 13
+_IP, _TID, _TIME, _CPU, _REGISTERS = 1, 2, 4, 1 << 7, 1 << 12
 _NO_USER, _NO_KERNEL, _NO_HYPERVISOR, _NAMES, _TASKS, _GIVEN_CLOCK = (1 << bit for bit in (4, 5, 6, 9, 13, 25))
 #: Numbers of PERF_REG_X86: those of the general registers, of the address and of the flags.
 _KEPT = 0x3FF | 0xFF << 16
@@ -35,8 +34,7 @@ _SAMPLE = struct.Struct("<QIIQII")
 _LOST, _NAMED, _FORKED, _SAMPLED = 2, 3, 7, 9
 _MODES, _KERNEL, _USER = 7, 1, 2
 _PAGE = 4096
-_PLAIN_PAGES, _STACK_PAGES = 128, 512  # of a ring, besides its head
-_STACK_BYTES = 8192  # of a thread's stack in a sample
+_RING = 128 * _PAGE  # bytes of a ring, besides its head
 _ENDED = 4096  # how many names of processes are kept
 
 
@@ -56,8 +54,7 @@ class Counted:
 class ProcessorSample:
     """A sample of a processor. ``time``: ns of CLOCK_MONOTONIC. ``pid`` and ``tid`` are 0 if it is idle.
     ``kernel``: the address in the kernel, 0 if it runs a program; ``user``: the address in the program, 0 if it is in
-    the kernel. ``registers``: the program's, in the order of struct gilk_regs; () for a thread of the kernel.
-    ``stack``: the red zone, as zeros, and what follows the stack pointer, if it was asked for."""
+    the kernel. ``registers``: the program's, in the order of struct gilk_regs; () for a thread of the kernel."""
 
     time: int
     which: int
@@ -67,25 +64,22 @@ class ProcessorSample:
     kernel: int
     user: int
     registers: tuple[int, ...] = ()
-    stack: bytes = b""
 
 
 class ProcessorSamples:
     """The samples of some events. ``lost``: how many found no room so far. ``names``: of processes, as the kernel told
     them since the start."""
 
-    def __init__(self, events: list[Counted], stacks: bool = False, processor: int | None = None) -> None:
-        """Begin. ``stacks``: also copy stacks. ``processor``: on this one alone.
-
-        Raises TargetError `cannot-sample` if the system does not permit it, or has no such event.
-        """
+    def __init__(self, events: list[Counted], processor: int | None = None) -> None:
+        """Begin. ``processor``: on this one alone. Raises TargetError `cannot-sample` if the system does not permit it,
+        or has no such event."""
         self.lost = 0
         self.names: dict[int, bytes] = {}
         self._rings: list[tuple[int, int, _Ring]] = []
         try:
             for which, event in enumerate(events):
                 for cpu in processors() if processor is None else [processor]:
-                    self._rings.append((which, cpu, _Ring(event, cpu, stacks)))
+                    self._rings.append((which, cpu, _Ring(event, cpu)))
         except OSError as error:
             self.close()
             what = f"the processors cannot be sampled: {error.strerror}"
@@ -126,7 +120,7 @@ class ProcessorSamples:
 def can_count(event: Counted) -> bool:
     """Whether this machine counts such events, for who asks."""
     with suppress(OSError):
-        os.close(_opened(event, processors()[0], False))
+        os.close(_opened(event, processors()[0]))
         return True
     return False
 
@@ -137,15 +131,15 @@ def processors() -> list[int]:
     return [cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)]
 
 
-def _opened(event: Counted, cpu: int, stacks: bool) -> int:
+def _opened(event: Counted, cpu: int) -> int:
     """The descriptor of an event on a processor. Raises OSError."""
-    kinds = _IP | _TID | _TIME | _CPU | _REGISTERS | _STACK * stacks
+    kinds = _IP | _TID | _TIME | _CPU | _REGISTERS
     flags = _NAMES | _TASKS | _GIVEN_CLOCK | _NO_HYPERVISOR | _NO_USER * (not event.user)
     flags |= _NO_KERNEL * (not event.kernel)
     monotonic = 1
     attributes = _ATTRIBUTES.pack(
         event.type, _ATTRIBUTES.size, event.number, event.period, kinds, 0, flags, 0, 0, 0, 0, 0,
-        _KEPT, _STACK_BYTES * stacks, monotonic, 0, 0, 0, 0, 0,
+        _KEPT, 0, monotonic, 0, 0, 0, 0, 0,
     )  # fmt: skip
     descriptor = int(_libc.syscall(_PERF_EVENT_OPEN, attributes, -1, cpu, -1, _CLOSE_ON_EXEC))
     if descriptor < 0:
@@ -156,12 +150,11 @@ def _opened(event: Counted, cpu: int, stacks: bool) -> int:
 class _Ring:
     """The ring into which the kernel writes the records of one event on one processor."""
 
-    def __init__(self, event: Counted, cpu: int, stacks: bool) -> None:
+    def __init__(self, event: Counted, cpu: int) -> None:
         """Begin to count. Raises OSError."""
-        self._descriptor = _opened(event, cpu, stacks)
-        self._size = (_STACK_PAGES if stacks else _PLAIN_PAGES) * _PAGE
+        self._descriptor = _opened(event, cpu)
         try:
-            self._memory = mmap.mmap(self._descriptor, _PAGE + self._size)
+            self._memory = mmap.mmap(self._descriptor, _PAGE + _RING)
         except OSError:
             os.close(self._descriptor)
             raise
@@ -179,8 +172,8 @@ class _Ring:
         struct.pack_into("<Q", self._memory, _TAIL, tail)
 
     def _bytes(self, start: int, size: int) -> bytes:
-        at = start % self._size
-        found = self._memory[_PAGE + at : _PAGE + min(at + size, self._size)]
+        at = start % _RING
+        found = self._memory[_PAGE + at : _PAGE + min(at + size, _RING)]
         return found + self._memory[_PAGE : _PAGE + size - len(found)]
 
     def close(self) -> None:
@@ -193,16 +186,6 @@ def _sample(which: int, cpu: int, mode: int, content: bytes) -> ProcessorSample:
     at, registers = _SAMPLE.size, ()
     if struct.unpack_from("<Q", content, at)[0]:
         given = struct.unpack_from(f"<{_COUNT}Q", content, at + 8)
-        registers, at = tuple(given[number] for number in _ORDER), at + 8 * _COUNT
-    stack = _copied(content, at + 8) if registers else b""
+        registers = tuple(given[number] for number in _ORDER)
     kernel, user = place * (mode == _KERNEL), place * (mode == _USER)
-    return ProcessorSample(time, which, cpu, pid, tid, kernel, user, registers, stack)
-
-
-def _copied(content: bytes, at: int) -> bytes:
-    """The part of the stack that was copied, behind a red zone; nothing if none was asked for."""
-    if at + 8 > len(content):
-        return b""
-    (size,) = struct.unpack_from("<Q", content, at)
-    (valid,) = struct.unpack_from("<Q", content, at + 8 + size) if size else (0,)
-    return bytes(RED_ZONE) + content[at + 8 : at + 8 + valid] if valid else b""
+    return ProcessorSample(time, which, cpu, pid, tid, kernel, user, registers)

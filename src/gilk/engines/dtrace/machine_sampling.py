@@ -21,6 +21,7 @@ from gilk.trace.clock import Clock
 from gilk.values import dataclass
 
 _KNOWN_FOR = 1.0  # seconds
+_UNKNOWN = b"<unknown>"  # the name of a process that has ended, or that is in another PID namespace
 _MOST = 4096  # processes whose environments are kept
 
 
@@ -36,11 +37,10 @@ class SampleEvent:
 class MachineSampling:
     """The probes that samples of the processors fire, each with its event. ``names``: of addresses."""
 
-    def __init__(self, probes: list[tuple[DProbe, Counted]], clock: Clock, stacks: bool, processor: int | None) -> None:
-        """Begin. ``stacks``: samples have stacks. ``processor``: on this one alone. Raises TargetError
-        `cannot-sample`."""
+    def __init__(self, probes: list[tuple[DProbe, Counted]], clock: Clock, processor: int | None) -> None:
+        """Begin. ``processor``: on this one alone. Raises TargetError `cannot-sample`."""
         self._probes, self._clock = [probe for probe, _ in probes], clock
-        self._samples = ProcessorSamples([event for _, event in probes], stacks, processor)
+        self._samples = ProcessorSamples([event for _, event in probes], processor)
         self._environments: dict[int, tuple[float, bytes]] = {}
         self.names = MachineNames()
 
@@ -50,9 +50,9 @@ class MachineSampling:
             if pid is None or pid == one.pid:
                 if one.user:
                     self.names.note(one.pid, one.user)
-                kept = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers) + one.stack)
+                kept = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers))
                 event = ClauseEvent(thread=_identity(one), probe=self._probes[one.which].number)
-                event.regs, event.copied = ctypes.addressof(kept) if one.registers else None, len(one.stack)
+                event.regs = ctypes.addressof(kept) if one.registers else None
                 event.time = self._clock.tsc0 + round((one.time - self._clock.ns0) * self._clock.ticks_per_ns)
                 event.cpu, event.pid, event.tid = one.cpu, one.pid, one.tid
                 event.arg[0], event.arg[1] = one.kernel, one.user
@@ -70,11 +70,12 @@ class MachineSampling:
     def _environment(self, sample: ProcessorSample) -> bytes:
         """The environment of the process, no older than a second. If the process has ended, little but its name is
         known."""
-        number, now = sample.pid or -sample.cpu - 1, time.monotonic()
+        idle = not sample.pid and not sample.registers
+        number, now = sample.pid or (-sample.cpu - 1 if idle else 0), time.monotonic()
         made, known = self._environments.get(number, (-_KNOWN_FOR, b""))
         if now - made < _KNOWN_FOR:
             return known
-        name = self._samples.names.get(sample.pid, b"") if sample.pid else b"swapper/%d" % sample.cpu
+        name = b"swapper/%d" % sample.cpu if idle else self._samples.names.get(sample.pid, _UNKNOWN)
         process = SampledProcess(sample.pid, SharedImages(), name)
         if not known or process.alive:
             known = environment(self._clock, process)

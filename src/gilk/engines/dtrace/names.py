@@ -18,6 +18,8 @@ from gilk.lang.data import Kind
 from gilk.trace.d.values import Integer, Value, encoded
 from gilk.values import dataclass
 
+_UNRESOLVED = (Kind.USTACK, Kind.USYM, Kind.UADDR)  # the kinds that the option noresolve is about
+
 
 class NamesProcesses(Protocol):
     """Gives names for addresses of one process, or of several."""
@@ -36,7 +38,7 @@ class Names:
 
     def resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
         """A name for each address. Names that came from undecodable bytes are encoded to the same bytes."""
-        if kind is Kind.USTACK and self.options.flag("noresolve"):
+        if kind in _UNRESOLVED and self.options.flag("noresolve"):
             places = map(self.symbols.of(pid).place, addresses)
             return tuple(encoded(unresolved(at.address, at.module, at.offset)) for at in places)
         if kind is Kind.USTACK:

@@ -154,7 +154,7 @@ class Engine:
         from gilk.engines.dtrace.machine_sampling import MachineSampling  # imported here: few programs need it
 
         try:
-            found = MachineSampling(wanted, self._clock, self.program.stacks, self._processor.asked)
+            found = MachineSampling(wanted, self._clock, self._processor.asked)
         except GilkError as error:
             self._remarks.append(f"profile-N has fired in gilk alone: {error}")
             return None
