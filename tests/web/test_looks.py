@@ -66,7 +66,7 @@ def test_negative_control_a_changed_page_is_noticed(
     page: Page, blank: Page, window: Served, addresses: dict[str, str], change: str
 ) -> None:
     """The style is changed by the tests' own browser, which the pages' policy does not bind."""
-    picture(page, window, addresses["anomalies"], "light")
+    picture(page, window, addresses["diff"], "light")
     page.evaluate(
         """rule => {
           const sheet = new CSSStyleSheet();
@@ -75,4 +75,4 @@ def test_negative_control_a_changed_page_is_noticed(
         }""",
         change,
     )
-    assert difference(grid(blank, page.screenshot()), reference("anomalies", "light"))
+    assert difference(grid(blank, page.screenshot()), reference("diff", "light"))
