@@ -22,6 +22,7 @@ from gilk.session.broker.client_session import ClientSession
 from gilk.session.places import BlockView, FunctionView, Place
 from gilk.targets import process
 from gilk.targets.base import Loaded
+from gilk.targets.forked import ForkedCopy, forked_copy
 from gilk.targets.process import Process
 from gilk.targets.restore import restore
 from gilk.targets.selecting import Seen, chosen, look_at, processes
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from gilk.session.advised_session import AdvisedSession
 
 __all__ = [
-    "BlockView", "ClientSession", "FunctionView", "Loaded", "Place", "Probe", "Seen", "Target", "attach", "chosen",
-    "launch", "look_at", "processes", "restore",
+    "BlockView", "ClientSession", "ForkedCopy", "FunctionView", "Loaded", "Place", "Probe", "Seen", "Target", "attach",
+    "chosen", "forked_copy", "launch", "look_at", "processes", "restore",
 ]  # fmt: skip
 
 

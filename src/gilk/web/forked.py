@@ -8,12 +8,11 @@ from __future__ import annotations
 import base64
 import os
 import resource
-import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
+from gilk.api.processes import ForkedCopy, forked_copy
 from gilk.errors import GilkError, TargetError
 from gilk.web.frames import Message, ServerChannel, ServerEnded
 from gilk.web.worker import serve
@@ -22,7 +21,6 @@ Json = dict[str, Any]
 Answers = Mapping[str, Callable[..., Json]]
 Read = Callable[[str], bytes]
 _MEMORY: Final = 8 << 30  # in bytes; what this process has is a part of it
-_HIGHEST: Final = 1 << 16  # no descriptor has a larger number, where the limit is the usual one
 
 
 class ForkedWorker:
@@ -32,7 +30,7 @@ class ForkedWorker:
 
     def __init__(self, make: Callable[[Read], Answers], read: Read) -> None:
         self._make, self._read = make, read
-        self._child: tuple[int, ServerChannel] | None = None
+        self._child: tuple[ForkedCopy, ServerChannel] | None = None
 
     def ask(self, message: Message, within: float, too_slow: GilkError) -> Message:
         """The answer to a message with a question, ``{id, ask, given}``, within that many seconds. Raises ``too_slow``,
@@ -56,12 +54,8 @@ class ForkedWorker:
     def close(self) -> None:
         """Kill the copy; the next question makes another one."""
         if self._child is not None:
-            pid, channel = self._child
+            self._child[0].end()
             self._child = None
-            channel.close()
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
 
     def _file(self, path: str) -> Message:
         try:
@@ -69,25 +63,12 @@ class ForkedWorker:
         except OSError as error:
             return {"errno": error.errno}
 
-    def _forked(self) -> tuple[int, ServerChannel]:
-        theirs, ours = os.pipe(), os.pipe()
-        pid = os.fork()
-        if pid:
-            os.close(theirs[0])
-            os.close(ours[1])
-            return pid, ServerChannel(ours[0], theirs[1])
-        try:
-            self._live(theirs[0], ours[1])
-        finally:
-            os._exit(1)
+    def _forked(self) -> tuple[ForkedCopy, ServerChannel]:
+        copy = forked_copy(self._live)
+        return copy, ServerChannel(copy.reading, copy.writing)
 
     def _live(self, reading: int, writing: int) -> None:
-        """The life of the copy, which keeps no descriptor but these: others would keep the server or the machine from
-        noticing the end of this process.
-        """
-        low, high = sorted((reading, writing))
-        for first, last in ((3, low), (low + 1, high), (high + 1, _HIGHEST)):
-            os.closerange(first, last)
+        """The life of the copy."""
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         channel = ServerChannel(reading, writing)
         serve(channel, self._make(lambda path: _asked(channel, path)))

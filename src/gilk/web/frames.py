@@ -61,10 +61,6 @@ class ServerChannel:
         """The descriptor that can be read when there is a message, or the end of the input."""
         return self._reading
 
-    def close(self) -> None:
-        os.close(self._reading)
-        os.close(self._writing)
-
     def waits(self, seconds: float) -> bool:
         """Whether there is something to read, or the end of the input, within that time."""
         return bool(select.select([self._reading], [], [], seconds)[0])

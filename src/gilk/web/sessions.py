@@ -171,7 +171,10 @@ class Sessions:
         return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
 
     async def begin_lab_d(self, lab: SessionMachine, title: str, text: str, workload: str) -> WebSession:
-        """A D program in the lab's kernel; for ``workload`` see begin_lab. Raises ToldError with nothing changed."""
+        """A D program in the lab's kernel; for ``workload`` see `begin_lab`.
+
+        Raises ToldError; then nothing has changed.
+        """
         same = d_commands(None, text, workload)
         made = WebSession(
             self._last + 1, LAB, title, (text,), same["command"], same["python"], time.time(),

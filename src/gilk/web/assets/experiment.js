@@ -218,7 +218,7 @@ function rows(values, change) {
     : one[key] === null ? "the end" : seconds(one[key]));
   return h("div", { class: "wide" }, table("Instruments of the file", [
     ["Instrument", "name", ([one]) => one.name],
-    ["In", "", ([one]) => one.targets.join(", ") || "all"],
+    ["In", "word", ([one]) => one.targets.join(", ") || "all"],
     ["Start, s", "", ([one, index]) => time("start", index, one)],
     ["Stop, s", "", ([one, index]) => time("stop", index, one)],
     ...(change ? [["Change", "acts", ([one, index]) => h("button", { "aria-label": `Leave out ${one.name}`,

@@ -52,10 +52,9 @@ async function render() {
   top();
   forgetNotice();
   pane(match && PICKING.test(location.pathname) ? match[1] : null);
-  if (!page) return show(place, h("h1", null, "There is no such page"), h("p", null, h("a", { href: "/" }, "Overview")));
   document.body.dataset.ready = "no";
   try {
-    leave = (await page(place, ...match.slice(1))) ?? null;
+    leave = (await (page ?? nothing)(place, ...(match ?? []).slice(1))) ?? null;
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error.slug === "lab-starting" || error.slug === "lab-is-over") leave = lab(place, await get("/target/lab.json"));
@@ -64,6 +63,10 @@ async function render() {
   const heading = place.querySelector("h1");
   document.title = heading ? `${heading.textContent} – gilk` : "gilk";
   document.body.dataset.ready = "yes";
+}
+
+function nothing(place) {
+  show(place, h("h1", null, "There is no such page"), h("p", null, h("a", { href: "/" }, "Overview")));
 }
 
 function found() {

@@ -101,8 +101,8 @@ export async function symbols(place, id) {
   function drawn(found) {
     const last = Math.min(found.found, found.first + found.rows.length);
     counted.textContent = found.found
-      ? (found.rows.length < found.found ? `${number(found.first + 1)} to ${number(last)} of ` : "")
-        + `${plural(found.found, "function")} that ${found.found === 1 ? "matches" : "match"}, of ${number(found.of)}`
+      ? `${number(found.found)} of ${plural(found.of, "function")} ${found.found === 1 ? "matches" : "match"}`
+        + (found.rows.length < found.found ? `; numbers ${number(found.first + 1)} to ${number(last)}:` : ".")
       : `None of ${plural(found.of, "function")} matches.`;
     show(rows,
       found.surveyed || image.value === "*" ? null : analyse(id, image.value, found.survey),

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Eight browsers look at one busy session, one of them stopped: the others are not disturbed, the server's memory stays
+as it is, and the stopped one is shown the present state when it goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.sync.client import ClientConnection
+
+from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.programs.build import build
+from tests.web.served import PATIENCE, Asking, Served, served
+
+VIEWERS = 8
+GROWTH = 16 << 10  # kB; eight states and what the allocator keeps are far less
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[Loop]:
+    with Loop([build("work")]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def window(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("web"), "--pid", str(loop.pid)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def asking(window: Served) -> Asking:
+    return Asking(window)
+
+
+class Viewer:
+    """A browser's part in a connection. ``updates``: how many it was sent and has confirmed; ``hits``: the last."""
+
+    def __init__(self, asking: Asking, session: int, connection: ClientConnection) -> None:
+        self._connection = connection
+        self.updates, self.hits = 0, 0
+        connection.send(json.dumps({"token": asking.token, "session": session}))
+
+    def receive(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._connection.recv(timeout=PATIENCE))
+        self.hits = found.get("hits", self.hits)
+        return found
+
+    def confirm(self) -> None:
+        self._connection.send('{"got":1}')
+        self.updates += 1
+
+    def look(self, updates: int) -> None:
+        while self.updates < updates:
+            self.receive()
+            self.confirm()
+
+
+def memory(pid: int) -> int:
+    """The resident memory of a process in kB."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def looked(viewers: list[Viewer], updates: int) -> None:
+    """Have all viewers look, at the same time, until each has had so many updates. None may wait for another."""
+    threads = [threading.Thread(target=each.look, args=(updates,)) for each in viewers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [each.updates for each in viewers] == [updates] * len(viewers)
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [50, pytest.param(6000, marks=[pytest.mark.stress, pytest.mark.timeout(3600)], id="ten-minutes")],
+)
+def test_a_stopped_viewer_disturbs_nobody(loop: Loop, window: Served, asking: Asking, updates: int) -> None:
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:blocks=count"])
+    with ExitStack() as stack:
+        *others, stopped = (Viewer(asking, begun["number"], stack.enter_context(asking.live())) for _ in range(VIEWERS))
+        first = stopped.receive()  # and it does not confirm that
+        looked(others, 20)
+        before = memory(window.process.pid)
+        looked(others, 20 + updates)
+        assert memory(window.process.pid) - before < GROWTH
+        least = min(each.hits for each in others)
+        stopped.confirm()
+        news = stopped.receive()
+        assert news["hits"] >= least > first.get("hits", 0), "it is sent the present state, and no history"
+        assert wait_for(lambda: bool(differences(loop.pid)))
+        over = asking.post("/session/end", session=begun["number"])
+        assert over["report"]["restored"] is True
+    assert wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
