@@ -53,7 +53,7 @@ class ContextRegisters:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FrameWrite:
     """A write: ``data`` at the address ``at``, where ``before`` was. It lies on one page."""
 
     at: int
@@ -115,7 +115,7 @@ def registers_of(frame: SignalFrame, memory: Memory) -> ContextRegisters | None:
     return ContextRegisters(tuple(general[number] for number in range(len(_ORDER))), flags, frame.place)
 
 
-def rewritten(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -> tuple[Piece, ...]:
+def rewritten(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -> tuple[FrameWrite, ...]:
     """The writes, in order, after which the frame restores other registers, also if there is a note on it. Were this
     process killed between them, the context would go on as before all of them, or as after them.
 
@@ -138,13 +138,13 @@ def rewritten(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -
     return (*parts, *_pieces(note.at, between[-len(noted) :], noted))
 
 
-def _pieces(start: int, old: bytes, new: bytes) -> Iterator[Piece]:
+def _pieces(start: int, old: bytes, new: bytes) -> Iterator[FrameWrite]:
     """The writes that make ``new`` of ``old`` at ``start``, one for each page; none if nothing changes."""
     changed = [at for at in range(0, len(new), 8) if new[at : at + 8] != old[at : at + 8]]
     for page in sorted({(start + at) // PAGE for at in changed}):
         here = [at for at in changed if (start + at) // PAGE == page]
         low, high = here[0], here[-1] + 8
-        yield Piece(start + low, new[low:high], old[low:high])
+        yield FrameWrite(start + low, new[low:high], old[low:high])
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
