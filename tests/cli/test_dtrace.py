@@ -3,35 +3,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.cli.conftest import Dtrace
 from tests.programs.build import build
 
-Dtrace = Callable[..., subprocess.CompletedProcess[str]]
 HOT = "pid$target:a.out:hot"
 TEXT = "pid$target:a.out:text_hash"
-
-
-@pytest.fixture
-def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
-    def run(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
-        command = ["gilk", "dtrace", *map(str, words)]
-        return subprocess.run(
-            command, cwd=tmp_path, env={**gilk_on_path, **more}, capture_output=True, text=True, timeout=120
-        )
-
-    return run
 
 
 def hot8_loop() -> str:
@@ -76,38 +63,10 @@ def test_a_program_imports_only_modules_that_it_needs(
     assert done.stdout.endswith("heavy: []\n")
 
 
-def test_words_prints_completions_for_an_editor(dtrace: Dtrace, tmp_path: Path) -> None:
-    with Loop([build("work")]) as loop:
-        text = "pid$target:a.out:disp"
-        done = dtrace("--words", len(text), "-p", loop.pid, "-n", text)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "dispatch  work\n", "")
-        (tmp_path / "é.d").write_text('BEGIN { trace("é"); }\n\npid$target:a.out:disp')
-        done = dtrace("--words", 44, "--json", "-p", loop.pid, "-s", "é.d")
-        found = json.loads(done.stdout)
-        assert [word["text"] for word in found["words"]] == ["dispatch"] and (found["start"], found["end"]) == (40, 44)
-        assert not differences(loop.pid) and not leftovers(loop.pid)
-
-
 @pytest.mark.parametrize("mode", ["-l", "-e", "-h", "-G"])
 def test_modes_about_one_process_are_refused_for_two(dtrace: Dtrace, mode: str) -> None:
     done = dtrace("-n", "BEGIN { }", mode, "-p", 1, "-p", 2)
     assert (done.returncode, done.stdout) != (0, "") and "give one -p" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "slug"),
-    [
-        (("-n", "BEGIN", "--words", "9"), "no-such-letter"),
-        (("-n", "BEGIN", "-n", "END", "--words", "1"), "words-of-one"),
-        (("-f", "main", "--words", "1"), "words-of-one"),
-        (("-s", "nothing.d", "--words", "1"), "cannot-open-script"),
-        (("-n", "BEGIN", "-c", "true", "--words", "1"), "two-modes"),
-        (("-n", "BEGIN", "-l", "--words", "1"), "two-modes"),
-    ],
-)
-def test_bad_uses_of_words_are_refused(dtrace: Dtrace, words: tuple[str, ...], slug: str) -> None:
-    done = dtrace(*words)
-    assert done.returncode and f"({slug})" in done.stderr
 
 
 def test_output_in_the_form_of_dtraces_test_suite(dtrace: Dtrace) -> None:
@@ -201,32 +160,6 @@ def test_reading_unmapped_memory_is_a_fault_of_the_clause_and_does_not_harm_the_
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 
 
-def test_list_prints_the_probes_that_match(dtrace: Dtrace) -> None:
-    with Loop([build("work")]) as loop:
-        done = dtrace("-l", "-p", loop.pid, "-n", f"{TEXT}:", "-P", "dtrace")
-    rows = [line.split() for line in done.stdout.splitlines()]
-    pid = f"pid{loop.pid}"
-    code = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", "--disassemble=text_hash", build("work")],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    found = re.findall(r"^ +([0-9a-f]+):\t(.*)$", code, re.MULTILINE)
-    start = int(found[0][0], 16)
-    offsets = {f"{int(address, 16) - start:x}": words for address, words in found}
-    listed = [row[4] for row in rows[6:]]
-    assert all(row[1:4] == [pid, "a.out", "text_hash"] for row in rows[6:])
-    assert listed == [offset for offset in offsets if offset in listed]
-    assert all(re.search("nop|xchg +%ax,%ax", offsets[offset]) for offset in offsets.keys() - set(listed))  # padding
-    assert rows[:6] == [
-        ["ID", "PROVIDER", "MODULE", "FUNCTION", "NAME"],
-        ["1", "dtrace", "BEGIN"],
-        ["2", "dtrace", "END"],
-        ["3", "dtrace", "ERROR"],
-        ["4", pid, "a.out", "text_hash", "entry"],
-        ["5", pid, "a.out", "text_hash", "return"],
-    ]
-
-
 def test_a_script_with_arguments(dtrace: Dtrace, tmp_path: Path) -> None:
     script = tmp_path / "words.d"
     script.write_text(
@@ -282,35 +215,6 @@ def test_exit_is_not_lost_when_the_buffer_is_full(dtrace: Dtrace) -> None:
     assert re.search(r"^dtrace: \d+ drops on CPU 0$", done.stderr, re.MULTILINE)
 
 
-def test_scripts_are_preprocessed_on_request(dtrace: Dtrace, tmp_path: Path) -> None:
-    (tmp_path / "number.h").write_text("#define NUMBER 41\n")
-    script = tmp_path / "cpp.d"
-    script.write_text('#include "number.h"\n#ifdef MORE\nBEGIN { trace(NUMBER + MORE); exit(0); }\n#endif\n')
-    done = dtrace("-C", "-D", "MORE=1", "-X", "c", "-H", "-64", "-q", "-s", script)
-    assert (done.returncode, done.stdout) == (0, "42\n")
-    assert re.search(r"^\. .*number\.h$", done.stderr, re.M)
-    script.write_text("#pragma D option cpp\n" + script.read_text())
-    assert dtrace("-D", "MORE=2", "-q", "-s", script).stdout == "43\n"
-    script.write_text("#pragma D option cpp\nBEGIN { trace(NUMBER + MORE); exit(0); }\n")
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "number.h").write_text("#define NUMBER 100\n")
-    options = ["-x", "define=NUMBER=1", "-x", "define=MORE=5", "-x", "undef=NUMBER", "-x", "define=NUMBER=3"]
-    done = dtrace(*options, "-q", "-s", script)
-    assert (done.returncode, "NUMBER" in done.stderr) == (1, True)  # what is undefined is so at last
-    assert dtrace(*options[:4], "-q", "-s", script).stdout == "6\n"
-    script.write_text("#include <number.h>\nBEGIN { trace(NUMBER); exit(0); }\n")
-    assert dtrace("-x", "cpp", "-x", "incdir=more", "-q", "-s", script).stdout == "100\n"
-    script.write_text('#include "number.h"\nBEGIN { nothing; }\n')
-    assert f"script {script}: line 2: " in dtrace("-C", "-s", script).stderr
-
-
-def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
-    for _ in range(2):
-        done = dtrace("-q", "-o", "out", "-n", 'BEGIN { printf("x"); exit(0); }')
-        assert (done.returncode, done.stdout) == (0, "")
-    assert (tmp_path / "out").read_text() == "x\nx\n"
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -357,98 +261,6 @@ def test_destructive_actions_run_when_allowed(dtrace: Dtrace) -> None:
     assert (done.returncode, done.stdout) == (0, "a\n42\nb\n\n")
 
 
-def test_json_has_an_object_a_line_and_loses_nothing(dtrace: Dtrace) -> None:
-    program = r'BEGIN { @[probename] = count(); printf("%s %u", "a\377b", 18446744073709551615); exit(3); }'
-    done = dtrace("--json", "-n", program)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, done.stderr, lines[0]["type"], lines[0]["version"]) == (3, "", "dtrace", 1)
-    (printed,) = (line for line in lines if line["type"] == "printed")
-    assert printed["values"] == [{"bytes": "61ff62"}, 18446744073709551615]
-    (snapshot,) = (line for line in lines if line["type"] == "snapshot")
-    assert snapshot["rows"] == [{"keys": ["BEGIN"], "values": [1]}]
-    assert lines[-1] == {"type": "exited", "status": 3, "restored": None}
-
-
-def test_json_has_the_error_of_a_program_that_does_not_compile(dtrace: Dtrace) -> None:
-    done = dtrace("--json", "-n", "BEGIN { nothing; }")
-    first, last = map(json.loads, done.stdout.splitlines())
-    assert (done.returncode, done.stderr, first["type"]) == (1, "", "dtrace")
-    assert (last["type"], last["error"]["tag"]) == ("error", "D_IDENT_UNDEF")
-
-
-def test_messages_go_to_the_terminal_too_when_json_goes_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
-    done = dtrace("--json", "-o", tmp_path / "out", "-n", "BEGIN { nothing; }")
-    last = json.loads((tmp_path / "out").read_text().splitlines()[-1])
-    assert (done.returncode, done.stdout, last["type"]) == (1, "", "error")
-    assert last["error"]["message"] in done.stderr
-
-
-def test_json_ends_in_order_at_a_signal(gilk_on_path: dict[str, str]) -> None:
-    words = ["gilk", "dtrace", "--json", "-n", "tick-1ms { @ = count(); } tick-1ms /!n++/ { trace(n); }"]
-    with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        assert run.stdout
-        while json.loads(run.stdout.readline())["type"] != "printed":
-            pass
-        run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=250)
-    kinds = [json.loads(line)["type"] for line in out.splitlines()]
-    assert (run.returncode, err) == (0, "") and kinds[-3:] == ["ended", "snapshot", "exited"]
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_dtrace_ends_when_its_reader_closes_the_pipe(gilk_on_path: dict[str, str], form: list[str]) -> None:
-    """SIGPIPE ends the command, as it ends others, and the process is what it was."""
-    with Loop([build("work")]) as loop:
-        words = ["gilk", "dtrace", *form, "-q", "-n", f'{TEXT}:entry {{ printf("hit\\n"); }}', "-p", str(loop.pid)]
-        with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
-            assert run.stdout and run.stderr and run.stdout.readline()
-            run.stdout.close()
-            assert run.wait(timeout=250) in (-signal.SIGPIPE, 128 + signal.SIGPIPE)
-            assert b"Traceback" not in run.stderr.read()
-        assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
-
-
-def test_json_of_a_launched_command_has_every_call(dtrace: Dtrace, tmp_path: Path) -> None:
-    """The command's own output stays out of the file."""
-    program = 'pid$target:bash:xmalloc:entry { @ = count(); trace(arg0); } END { printf("%s", "done"); }'
-    done = dtrace("--json", "-o", "out", "-n", program, "-c", "bash -c 'echo {}'")
-    events = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    (snapshot,) = (event for event in events if event["type"] == "snapshot")
-    traced = [event for event in events if event["type"] == "printed" and event["action"] == "trace"]
-    assert (done.returncode, done.stdout, events[-1]["restored"]) == (0, "{}\n", True)
-    assert snapshot["rows"] == [{"keys": [], "values": [len(traced)]}] and traced
-
-
-def test_output_as_a_parquet_table_of_records_and_aggregations(
-    dtrace: Dtrace, tmp_path: Path, gilk_on_path: dict[str, str]
-) -> None:
-    program = 'pid$target:bash:xmalloc:entry { @[probefunc] = count(); printf("%d bytes\\n", arg0); }'
-    done = dtrace("-q", "-o", "out.parquet", "-n", program, "-c", "bash -c 'echo {}'")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "{}\n", "")
-    right = "type = 'printed' AND text = data[1].integer || ' bytes' || chr(10)"
-    sql = f"SELECT (SELECT count(*) FROM events WHERE {right}), keys[1].text, total.integer FROM aggregations"
-    words = ["gilk", "query", "out.parquet", sql, "--json"]
-    asked = subprocess.run(words, env=gilk_on_path, cwd=tmp_path, capture_output=True, text=True, timeout=250)
-    ((printed, key, counted),) = json.loads(asked.stdout)["rows"]
-    assert key == "xmalloc" and printed == counted > 0
-    assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--json", "-o", "x.parquet"], "only one can be given"),
-        (["-o", "/proc/x.parquet"], "cannot make|cannot-write|No such file"),
-        (["-o", "."], "is not a regular file|Is a directory|cannot-write"),
-    ],
-)
-def test_an_impossible_output_table_is_refused_before_the_program_runs(
-    dtrace: Dtrace, words: list[str], told: str
-) -> None:
-    done = dtrace(*words, "-n", 'BEGIN { system("echo run"); exit(0); }', "-w")
-    assert done.returncode in (1, 2) and re.search(told, done.stdout + done.stderr) and "run\n" not in done.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -472,28 +284,6 @@ def test_errors_quote_a_description_as_it_was_given(dtrace: Dtrace, arguments: l
     assert message in done.stderr
 
 
-def test_list_reports_descriptions_that_match_nothing(dtrace: Dtrace) -> None:
-    done = dtrace("-l", "-m", "nosuch", "-n", "END")
-    assert (done.returncode, [line.split()[-1] for line in done.stdout.splitlines()]) == (0, ["NAME", "END"])
-    assert done.stderr == "dtrace: failed to match :nosuch::: No probe matches description\n"
-
-
-def test_a_list_without_a_process_has_the_system_calls(dtrace: Dtrace) -> None:
-    """They are those of the kernel's header; only a description that means some is told to take a process."""
-    header = subprocess.run(
-        ["cc", "-E", "-dM", "-include", "asm/unistd_64.h", "-x", "c", "/dev/null"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    done = dtrace("-l", "-n", "syscall::read*:entry", "-n", "syscall::nosuch*:")
-    listed = [line.split()[1:] for line in done.stdout.splitlines()[1:]]
-    wanted = set(re.findall(r"__NR_(read\w*) ", header))
-    assert len(wanted) > 3
-    assert sorted(listed) == sorted(["syscall", "vmlinux", name, "entry"] for name in wanted)
-    assert done.stderr == "dtrace: failed to match syscall::nosuch*:: No probe matches description\n"
-    assert "that takes a process" in dtrace("-n", "syscall::read*:entry").stderr
-    assert dtrace("-n", "syscall::nosuch*:entry").stderr.endswith("does not match any probes\n")
-
-
 def test_compiling_without_a_program_succeeds(dtrace: Dtrace) -> None:
     assert dtrace("-e", "-b", "1k").returncode == 0
 
@@ -506,40 +296,12 @@ def test_a_buffer_that_holds_nothing_is_refused_after_the_probes(dtrace: Dtrace)
     assert dtrace("-x", "aggsize=8", "-n", "BEGIN { exit(0); }").returncode == 0
 
 
-def test_preprocessor_complains_about_its_input_by_the_name_that_it_has_in_dtrace(
-    dtrace: Dtrace, tmp_path: Path
-) -> None:
-    script = tmp_path / "s.d"
-    script.write_text("BEGIN { trace(__FILE__); exit(0); }\n")
-    assert dtrace("-C", "-q", "-s", script).stdout == "/dev/stdin\n"
-    script.write_text("BEGIN\n#ifdef NOTHING\n{ exit(0); }\n")
-    done = dtrace("-C", "-s", script)
-    assert done.returncode == 1 and re.match(r"/dev/stdin:2:[\d:]* error: ", done.stderr)
-    assert f"failed to compile script {script}: Preprocessor failed" in done.stderr
-
-
 def test_options_about_the_inside_of_dtrace_that_change_no_result_are_taken(dtrace: Dtrace) -> None:
     inert = ("iregs=8", "preallocate=1m", "lockmem=unlimited", "lockmem=64k", "bpflogsize=1m", "jstackstrsize=64")
     options = [word for each in inert for word in ("-x", each)]
     assert dtrace(*options, "-n", "BEGIN { exit(3); }").returncode == 3
     for wrong in ("iregs=9", "iregs=0", "lockmem=much"):
         assert "Invalid value for specified option" in dtrace("-x", wrong, "-n", "BEGIN { exit(0); }").stderr
-
-
-def test_preprocessor_options_reach_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:
-    script = tmp_path / "s.d"
-    script.write_text("#ifdef GIVEN\nBEGIN { exit(3); }\n#endif\n")
-    assert dtrace("-x", "cpp", "-x", "cppargs=-DGIVEN", "-s", str(script)).returncode == 3
-    assert dtrace("-x", "cpp", "-x", "cppargs=-UGIVEN -DGIVEN", "-s", str(script)).returncode == 3
-    assert "cannot be run" in dtrace("-x", "cpp", "-x", "cpppath=/nonesuch", "-s", str(script)).stderr
-    assert "failed to set -x stdc: Invalid value" in dtrace("-x", "stdc=x", "-s", str(script)).stderr
-    done = dtrace("-x", "cpp", "-x", "cpppath=/bin/cat", "-s", str(script))  # its own name is what a shell would give
-    assert done.returncode == 1 and done.stderr.startswith("cat: ")
-    assert done.stderr.endswith(f"compile script {script}: Preprocessor failed to process input program\n")
-    script.write_text("#include <endian.h>\nBEGIN { exit(__BYTE_ORDER == __LITTLE_ENDIAN); }\n")
-    assert dtrace("-x", "cpp", "-s", str(script)).returncode == 1  # that header has functions of C beyond C99
-    script.write_text("#pragma D option stdc=a\nBEGIN { exit(0); }\n")
-    assert "Option cannot be used from within a D program" in dtrace("-s", str(script)).stderr
 
 
 def test_versions_of_d(dtrace: Dtrace) -> None:
