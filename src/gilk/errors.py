@@ -66,3 +66,16 @@ class CompileError(GilkError):
 
 class StoreError(GilkError):
     exit_status = 6
+
+
+def failed(owner: str, failure: BaseException) -> TargetError:
+    """The error `keeper-gone` for a process of gilk's, the ``owner`` of a session, that an error of its own has ended.
+    It names the last places in gilk from which that was raised."""
+    import traceback  # imported here: it is seldom needed, and every command imports this module
+
+    places = [
+        f"{each.filename.rpartition('/')[2]}:{each.lineno}" for each in traceback.extract_tb(failure.__traceback__)
+    ]
+    return TargetError(
+        "keeper-gone", f"{owner} has failed: {type(failure).__name__}: {failure} ({' '.join(places[-3:])})"
+    )

@@ -11,7 +11,7 @@ import pytest
 
 import gilk
 from gilk.errors import TargetError
-from gilk.targets import process, ptrace
+from gilk.targets import process, ptrace, wire
 from gilk.targets.keeper import Keeper
 from gilk.targets.linux import LinuxProcess
 from gilk.targets.remote import remote
@@ -61,6 +61,25 @@ def test_a_keeper_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch
         ticks = cpu(loop.pid)
         assert wait_for(lambda: cpu(loop.pid) > ticks)
         assert differences(loop.pid) == []
+
+
+@pytest.mark.parametrize("when", ["during a request", "between requests"])
+def test_a_keeper_that_fails_undoes_everything_and_says_why(when: str) -> None:
+    """An error of gilk's own ends the keeper: here, a request that is none, or has an argument of another type."""
+    with Loop([build("hot8")]) as loop:
+        keeper = process.attach(loop.pid).keeper
+        for descriptor in keeper.set_up(f"fails-{loop.pid}", 1 << 16, 1 << 16):
+            os.close(descriptor)
+        assert leftovers(loop.pid)
+        if when == "between requests":
+            wire.send(keeper._channel, "no request")
+            assert wait_for(lambda: not keeper.there)
+        with pytest.raises(TargetError, match=r"has failed: (Type|Value)Error: .* \w+\.py:\d+\)$") as raised:
+            keeper.ask("share_memory", "many")
+        assert raised.value.slug == "keeper-gone"
+        assert not leftovers(loop.pid)
+        ticks = cpu(loop.pid)
+        assert wait_for(lambda: cpu(loop.pid) > ticks)
 
 
 def test_threads_made_by_a_thread_that_goes_on_are_stopped_too() -> None:

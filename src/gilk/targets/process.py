@@ -64,7 +64,8 @@ class KeeperClient(Requests):
         if self._channel.fileno() < 0:
             raise TargetError("keeper-gone", "the session with this process has been closed")
         try:
-            wire.send(self._channel, (name, arguments), fds)
+            with contextlib.suppress(wire.ChannelClosed):  # a keeper that has failed has said why before it went
+                wire.send(self._channel, (name, arguments), fds)
             self._await(name)
             (good, value), self.received = wire.receive(self._channel)
         except wire.ChannelClosed:

@@ -10,7 +10,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import GilkError, TargetError, failed
 from gilk.targets import launch, ptrace, wire
 from gilk.targets.answers import Answer, Answers
 from gilk.targets.keeper import Keeper
@@ -20,6 +20,7 @@ from gilk.targets.tree import ProcessTree
 from gilk.targets.world import PtracedThreads
 
 _FIRST = -20  # nice(2)
+_CONFESSING = 1.0  # seconds that a client which reads nothing may hold up the end
 
 
 class Server(Answers):
@@ -164,14 +165,24 @@ class Server(Answers):
     def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
         wire.send(self.channel, answer, fds)
 
-    def part(self) -> None:
-        """End when the client has gone: undo everything, and only then close the channel, which the other end sees."""
+    def part(self, failure: BaseException | None = None) -> None:
+        """End when the client has gone, or at an error of this process's own: undo everything, and only then tell of
+        the error and close the channel, which the other end sees."""
         self._end_unstarted()
         with contextlib.suppress(GilkError, OSError, ptrace.Late):
             if not self._stays():
                 self.close()
+        if failure is not None:
+            self._confess(failure)
         self.give_up_name()
         self.channel.close()
+
+    def _confess(self, failure: BaseException) -> None:
+        """Send the error as the answer to the client's request; without one, the client finds it when it makes the
+        next."""
+        self.channel.settimeout(_CONFESSING)
+        with contextlib.suppress(wire.ChannelClosed, OSError):
+            self._send((False, failed("the process that holds the target", failure)), ())
 
     def _end_unstarted(self) -> None:
         """Kill a launched program that has not begun: it is not to begin without the client that wanted to watch it."""
@@ -185,7 +196,7 @@ class Server(Answers):
 
     def look_around(self) -> None:
         if self._keeper is not None:
-            with contextlib.suppress(GilkError, OSError):
+            with contextlib.suppress(GilkError, OSError, ptrace.Late):
                 self._keeper.look_for_newcomers()
 
     @property

@@ -42,14 +42,19 @@ class Serving:
         self._children = -1  # a signalfd, while a tree is followed
 
     def serve(self) -> None:
-        """Answer requests until the client goes. However this ends, everything is undone first."""
+        """Answer requests until the client goes. However this ends, everything is undone first, and clients that are
+        still there are told of the error."""
+        failure: BaseException | None = None
         try:
             while self._servers or self._news is not None:
                 self._turn()
+        except BaseException as error:
+            failure = error
+            raise
         finally:
             self._end_following()
             for server in self._servers:
-                server.part()
+                server.part(failure)
 
     def _turn(self) -> None:
         late = [server for server in self._servers if server.release_late()]

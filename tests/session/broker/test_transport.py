@@ -401,4 +401,4 @@ def test_errors_distinguish_an_ended_process_and_an_ended_session(ended: bool) -
             away.say({"do": "wait"})
         child.kill()
     assert raised.value.slug == ("no-such-process" if ended else "keeper-gone") and not away.there
-    assert raised.value.message.endswith("has ended" if ended else "does not answer")
+    assert raised.value.message.endswith("has ended" if ended else "has gone")

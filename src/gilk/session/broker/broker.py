@@ -14,7 +14,7 @@ import socket
 import time
 from typing import Any
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import GilkError, TargetError, failed
 from gilk.session.broker.client_state import ClientState
 from gilk.session.broker.messages import OF_FOLLOWING, ProtocolError, error_words, number
 from gilk.session.broker.session import SharedSession
@@ -98,6 +98,18 @@ class Broker:
             process.keeper.keep_name(listener.fileno())
 
     def serve(self) -> None:
+        """Serve clients until all have gone. An error of gilk's own ends this process, and then all is undone by the
+        keeper; clients that are still there are told of the error."""
+        try:
+            self._serve()
+        except Exception as error:
+            words = error_words(failed("the process that has the session", error))
+            for connection in self._connections.values():
+                with contextlib.suppress(Closed):
+                    connection.answer(words)
+            raise
+
+    def _serve(self) -> None:
         due = time.monotonic() + _TURN
         while not self._failed and any(connection.known for connection in self._connections.values()):
             for fd, events in self._wait(due - time.monotonic()):

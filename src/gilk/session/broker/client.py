@@ -131,9 +131,12 @@ class RemoteTracer(KeeperClient):
             raise self._gone(f"the session of process {self._pid} is closed")
         try:
             answer = self._line.ask(words, content, fd)
-        except (Closed, TimeoutError):
+        except Closed:
             self._close()
-            raise self._gone("the process that has the session has gone, or does not answer") from None
+            raise self._gone("the process that has the session has gone") from None
+        except TimeoutError:
+            self._close()
+            raise self._gone("the process that has the session does not answer") from None
         except BaseException:  # Ctrl-C: the next request would get the answer to this one
             line, self._line = self._line, None
             line.end(_FAREWELL)

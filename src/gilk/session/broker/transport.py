@@ -129,7 +129,10 @@ class Line:
         self._inbox = Inbox(end, MOST, takes_fds=True)
 
     def ask(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
-        """Send a request, and return the answer. Raises Closed, TimeoutError; the line cannot be used after either."""
+        """Send a request, and return the answer. Raises Closed, TimeoutError; the line cannot be used after either.
+
+        A broker that has failed has sent the reason before it went: that is the answer then.
+        """
         data = memoryview(packed(words, content))
         try:
             sent = send(self._end, data[:_CHUNK].tobytes(), fd)
@@ -137,6 +140,8 @@ class Line:
                 self._end.sendall(data[sent:])
         except TimeoutError:
             raise
+        except (BrokenPipeError, ConnectionResetError):
+            pass
         except OSError:
             raise Closed from None
         while (answer := self._inbox.next()) is None:
@@ -144,7 +149,8 @@ class Line:
         return answer
 
     def is_open(self) -> bool:
-        """Whether the broker is still there. It sends nothing unasked, so that readable bytes mean the end."""
+        """Whether the broker is still there. It sends nothing unasked but why it has failed, so that readable bytes
+        mean the end."""
         return not readable(self._end.fileno(), 0)
 
     def end(self, seconds: float) -> None:
