@@ -14,7 +14,7 @@ from gilk.targets.changing import Outcome
 from gilk.targets.copies import Copy, Units
 from gilk.targets.held import ArenaMap
 from gilk.targets.keeper import Keeper
-from gilk.targets.left import Left
+from gilk.targets.remains import Remains
 from gilk.targets.running import Sample
 from gilk.targets.semaphores import Raised, Semaphore
 
@@ -106,8 +106,8 @@ class Answers:
     def put_back(self, copies: tuple[Copy, ...]) -> None:
         self.keeper.put_back(copies)
 
-    def repair(self, pieces: list[tuple[int, bytes]], left: Left) -> bool:
-        return self.keeper.repair(pieces, left)
+    def repair(self, pieces: list[tuple[int, bytes]], remains: Remains) -> bool:
+        return self.keeper.repair(pieces, remains)
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         return self.keeper.handlers(signals)

@@ -11,13 +11,13 @@ from gilk.errors import TargetError
 from gilk.targets import caches
 from gilk.targets.copies import ONLY_COPIED_NOTHING, OnlyCopied
 from gilk.targets.held import Held
-from gilk.targets.left import Left
 from gilk.targets.live_code import LiveCode
 from gilk.targets.mapping import Mapper
 from gilk.targets.movement import Busy, Movement, Standing, Write
 from gilk.targets.newcomers import give_own, in_common
 from gilk.targets.ours import led_to
 from gilk.targets.places import Places, StandingJumps
+from gilk.targets.remains import Remains
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
@@ -126,14 +126,14 @@ class Changer:
             with self._moved(threads, {}, jumps), self._written(moves):
                 undo()
 
-    def wait_for_passers(self, left: Left) -> bool:
+    def wait_for_passers(self, remains: Remains) -> bool:
         """Lead handlers that wait amid the patches of an abandoned session out of them; wait until no thread, and no
         such handler, is in its code, at most for _PASSING. Returns whether none is."""
         until = self._process.now() + _PASSING
         while True:
             with self._threads.stopped() as threads:
-                self._movement.lead_out_of(threads, left, until)
-                if self._movement.are_out_of(threads, left):
+                self._movement.lead_out_of(threads, remains, until)
+                if self._movement.are_out_of(threads, remains):
                     return True
             if self._process.now() > until:
                 return False

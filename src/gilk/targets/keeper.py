@@ -25,11 +25,11 @@ from gilk.targets.copies import Copy, Units
 from gilk.targets.frames import hidden_restorers
 from gilk.targets.heirs import Heirs
 from gilk.targets.held import Held
-from gilk.targets.left import Left
 from gilk.targets.left_alone import leave_alone
 from gilk.targets.live_code import LiveBatch, LiveCode
 from gilk.targets.mapping import Mapper
 from gilk.targets.places import Places
+from gilk.targets.remains import Remains
 from gilk.targets.running import Sample
 from gilk.targets.semaphores import Raised, Semaphore, Semaphores
 from gilk.targets.staged_batches import StagedBatches
@@ -258,16 +258,16 @@ class Keeper:
         """Have the original code executed in place of copies that an abandoned session has made."""
         self._changer.repair(lambda: self.mapper.put_back(copies))
 
-    def repair(self, pieces: list[tuple[int, bytes]], left: Left) -> bool:
+    def repair(self, pieces: list[tuple[int, bytes]], remains: Remains) -> bool:
         """Put bytes back that an abandoned session has changed; ``pieces`` are (address, original). Returns whether
-        nothing is in the code that is ``left`` of that session any more."""
+        nothing is in the code that ``remains`` of that session any more."""
 
         def undo() -> None:
             for address, original in pieces:
                 self.memory.write(address, original)
 
         self._changer.repair(undo, hidden_restorers(pieces, self.memory))
-        return self._changer.wait_for_passers(left)
+        return self._changer.wait_for_passers(remains)
 
     # The end.
 

@@ -25,8 +25,8 @@ from gilk.targets.frames import (
     signal_frames,
 )  # fmt: skip
 from gilk.targets.held import Held
-from gilk.targets.left import Left
 from gilk.targets.places import Places, long_jump
+from gilk.targets.remains import Remains
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
@@ -351,30 +351,30 @@ class Movement:
             if frame.note is not None:
                 self._memory.write(frame.note.at, bytes(8))
 
-    def lead_out_of(self, threads: dict[int, Thread], left: Left, until: float) -> None:
+    def lead_out_of(self, threads: dict[int, Thread], remains: Remains, until: float) -> None:
         """The same as lead_out() for an abandoned session, as far as its tables show its patches; it ends by
         ``until``."""
-        frames = self._waiting_in(threads, left)
-        shown = left.shown(self._memory) if frames else []
+        frames = self._waiting_in(threads, remains)
+        shown = remains.shown(self._memory) if frames else []
         for frame in frames:
             registers = registers_of(frame, self._memory) if frame.is_below and self._process.now() < until else None
             places = next((places for places in shown if places.in_patch(frame.place)), None)
             if registers is not None and places is not None:
-                self._lead(frame, way_out_of_shown(registers, places, self._memory, left.in_code))
+                self._lead(frame, way_out_of_shown(registers, places, self._memory, remains.in_code))
 
-    def _waiting_in(self, threads: dict[int, Thread], left: Left) -> list[SignalFrame]:
+    def _waiting_in(self, threads: dict[int, Thread], remains: Remains) -> list[SignalFrame]:
         """The contexts that are to go on in the code of an abandoned session. In a program that does not switch stacks,
         frames without a note on stacks without a thread are remains of handlers that have returned; they do not
         count."""
         found = self._frames(threads, {})
         parked = self._process.parked(self._restorers, found)
-        waiting = [*found.values(), *(frame for frame in parked if left.switching or frame.note is not None)]
-        return [frame for frame in map(self._as_noted, waiting) if left.in_code(frame.place)]
+        waiting = [*found.values(), *(frame for frame in parked if remains.switching or frame.note is not None)]
+        return [frame for frame in map(self._as_noted, waiting) if remains.in_code(frame.place)]
 
-    def are_out_of(self, threads: dict[int, Thread], left: Left) -> bool:
+    def are_out_of(self, threads: dict[int, Thread], remains: Remains) -> bool:
         """Whether no thread is in an abandoned session's code, nor waits in a handler to go on there."""
-        inside = any(left.in_code(thread.registers.rip) for thread in threads.values())
-        return not inside and not self._waiting_in(threads, left)
+        inside = any(remains.in_code(thread.registers.rip) for thread in threads.values())
+        return not inside and not self._waiting_in(threads, remains)
 
     def _standing_or_waiting(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> list[int]:
         """The addresses at which threads stand, and at which the contexts of ``frames`` go on."""

@@ -16,7 +16,7 @@ from gilk.targets.changing import Outcome
 from gilk.targets.copies import Copy, Units
 from gilk.targets.held import ArenaMap
 from gilk.targets.launch import Command, ProcessEnd
-from gilk.targets.left import Left
+from gilk.targets.remains import Remains
 from gilk.targets.running import Sample
 from gilk.targets.semaphores import Raised, Semaphore
 
@@ -131,11 +131,11 @@ class Requests(ABC):
         """Exchange these copies for the original code."""
         self.ask("put_back", copies)
 
-    def repair(self, pieces: list[tuple[int, bytes]], left: Left) -> bool:
+    def repair(self, pieces: list[tuple[int, bytes]], remains: Remains) -> bool:
         """Write ``pieces``, (address, bytes), over code, with no thread left at the jumps that are overwritten. Returns
-        whether no thread and no waiting handler is in the code that is ``left`` of the session, after a second at
+        whether no thread and no waiting handler is in the code that ``remains`` of the session, after a second at
         most."""
-        return cast(bool, self.ask("repair", pieces, left))
+        return cast(bool, self.ask("repair", pieces, remains))
 
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         return cast("list[Raised]", self.ask("raise_semaphores", counters))

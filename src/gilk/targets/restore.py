@@ -18,11 +18,11 @@ from gilk.targets.apart import KEEPER
 from gilk.targets.arena_parameters import ArenaWord
 from gilk.targets.base import Loaded
 from gilk.targets.exchanged import exchanged
-from gilk.targets.left import Left
 from gilk.targets.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
 from gilk.targets.ours import led_to, written_by_us
 from gilk.targets.process import Process, attach
 from gilk.targets.program import name_of
+from gilk.targets.remains import Remains
 from gilk.targets.sharing import parent
 from gilk.targets.stack_switching import switches_stacks
 from gilk.targets.workspace import ARENA_SIZE, CODE_SIZE, MOST_ARENAS, TABLE_SIZE, TABLES
@@ -76,12 +76,12 @@ def restore(pid: int, force: bool = False) -> Restored:
         return Restored(counts, tuple(stretch for _, others in found for stretch in others), not out)
 
 
-def _left_in(process: Process) -> Left:
+def _left_in(process: Process) -> Remains:
     """The remains of abandoned sessions in a process."""
     maps = process.maps()
     whole = [each.start for each in maps if each.path.startswith(CODE_NAME) and each.end - each.start == CODE_SIZE]
     tables = tuple(table for start in whole for table in _tables_in(process, start))
-    return Left(tuple(led_to(maps)), tables, TABLE_SIZE, switches_stacks(process))
+    return Remains(tuple(led_to(maps)), tables, TABLE_SIZE, switches_stacks(process))
 
 
 def _tables_in(process: Process, code: int) -> list[int]:

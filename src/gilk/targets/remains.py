@@ -9,7 +9,7 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True)
-class Left:
+class Remains:
     """The remains: the ranges of the session's ``code``, as (start, end). ``tables``: the addresses of the tables that
     its runtime was given (Workspace.show_places), of ``most`` bytes at the most; there are none where contexts may be
     on stacks of advice. ``switching``: the program switches stacks by itself."""
