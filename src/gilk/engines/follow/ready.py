@@ -26,6 +26,7 @@ from gilk.session.request import expand
 from gilk.spec.event import Event, Exit, Now, Reach
 from gilk.splice.template_build import Progress as Progressed
 from gilk.targets.base import Loaded
+from gilk.targets.ended import unless_ended
 from gilk.targets.process import Process
 from gilk.trace.probes import RecordKind
 from gilk.trace.traced import NEVER, Unended, Unfollowed
@@ -108,8 +109,12 @@ class ReadyTrace(Run):
         """Check that there is something to follow. ``may_come``: whether libraries with functions may be opened later.
         Raises UsageError `nothing-to-follow`."""
         if self._is_empty and not may_come:
-            names = dict.fromkeys(loaded.name for process in self.processes for loaded in process.loaded())
-            hint = f"there are: {', '.join(names)}; gilk scan --list shows the functions of one"
+            names: dict[str, None] = {}
+            for process in self.processes:
+                with unless_ended():  # one that is followed may have ended
+                    names |= dict.fromkeys(loaded.name for loaded in process.loaded())
+            there = f"there are: {', '.join(names)}; " if names else ""
+            hint = f"{there}gilk scan --list shows the functions of one"
             raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", hint)
 
     def _expect(self, follower: ClientFollower) -> None:
