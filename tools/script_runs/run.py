@@ -50,7 +50,7 @@ def run(script: Script, command: list[str], seconds: float) -> Outcome:
         if script.wraps:
             (place / script.path.name).write_text(script.running(tool), errors="surrogateescape")
             (place / script.path.name).chmod(0o755)
-            words = ["bash", str(place / script.path.name), *(work if script.takes_a_command else [])]
+            words = [script.interpreter, str(place / script.path.name), *(work if script.takes_a_command else [])]
         status, errors = _ended(words, place, script.path.parent, seconds)
         return _outcome(status, errors, list(_events(events)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A script of a collection: a D program, or a shell script that runs dtrace, and how it is run here."""
+"""A script of a collection: a D program, or a script in shell or Perl that runs dtrace, and how it is run here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READ = 200_000  # bytes of a file that are looked at
 
 @dataclass(frozen=True)
 class Script:
-    """A script. ``name`` is its path below the collection. ``wraps``: it is a shell script that runs dtrace."""
+    """A script. ``name`` is its path below the collection. ``wraps``: it is a script of another language that runs dtrace."""
 
     root: Path
     name: str
@@ -36,6 +36,11 @@ class Script:
     @property
     def wraps(self) -> bool:
         return "dtrace" not in self.text.partition("\n")[0] and self.path.suffix != ".d"
+
+    @property
+    def interpreter(self) -> str:
+        """The program that runs a script which wraps dtrace."""
+        return "perl" if "perl" in self.text.partition("\n")[0] else "bash"
 
     @property
     def takes_a_command(self) -> bool:
