@@ -23,7 +23,7 @@ _READ = 200_000  # bytes of a file that are looked at
 
 @dataclass(frozen=True)
 class Script:
-    """A script. ``name`` is its path below the collection. ``wraps``: a script in another language, which runs dtrace."""
+    """A script. ``name`` is its path below the collection. ``wraps``: a script of another language that runs dtrace."""
 
     root: Path
     name: str
