@@ -25,6 +25,11 @@ COLLECTION: dict[str, tuple[str, str, str]] = {
     "wrapper": (
         "#!/bin/sh\necho `date` >&2\n/usr/sbin/dtrace -n 'syscall::write:entry { @[pid] = count(); }'", "fired", ""
     ),
+    "line.d": ("dtrace -n 'syscall::write:entry { @[pid] = count(); }'\n", "fired", ""),
+    "perl": (
+        "#!/usr/bin/perl -w\nuse strict;\nsystem q(/usr/sbin/dtrace -n 'syscall::write:entry { @[pid] = count(); }');",
+        "fired", ""
+    ),
     "commands": (
         '#!/bin/sh\ncommand="$*"\n/usr/sbin/dtrace -c "$command" -n \'syscall:::entry { @ = count(); }\'', "fired", ""
     ),

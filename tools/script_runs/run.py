@@ -57,7 +57,7 @@ def run(script: Script, command: list[str], seconds: float) -> Outcome:
 
 def _ended(words: list[str], place: Path, where: Path, seconds: float) -> tuple[int | None, str]:
     """The exit status, None if it had to be killed, and what it wrote to standard error."""
-    environment = {**os.environ, "LC_ALL": "C", "WORK_DIR": str(place)}
+    environment = {**os.environ, "LC_ALL": "C", "WORK_DIR": str(place), "PATH": f"{place}:{os.environ['PATH']}"}
     with (place / "errors").open("w+", errors="surrogateescape") as errors:
         process = subprocess.Popen(
             words, cwd=where, env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,

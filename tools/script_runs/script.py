@@ -35,6 +35,8 @@ class Script:
 
     @property
     def wraps(self) -> bool:
+        if self.text.startswith("dtrace "):  # a command line, in a file that is called as a program in D
+            return True
         return "dtrace" not in self.text.partition("\n")[0] and self.path.suffix != ".d"
 
     @property
