@@ -54,7 +54,8 @@ def is_builtin(value: ir.Expression) -> bool:
 
 def _constants() -> dict[str, int]:
     found = {name: int(getattr(signal, name)) for name in dir(signal) if name.startswith("SIG") and name.isalnum()}
-    found.update((name, number) for number, name in errno.errorcode.items())
+    found.update((name, getattr(errno, name)) for name in dir(errno) if name.startswith("E"))  # EDEADLK is EDEADLOCK
+    found["EHWPOISON"] = 133  # not in Python's module before 3.14
     found.update((f"R_{name}", number) for number, name in enumerate(_REGISTERS.split()))
     for number, name in enumerate(_NARROW.split(), 25):
         name, _, given = name.partition("=")
