@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 #: By name: the text of a script, its result, and a part of the reason.
 COLLECTION: dict[str, tuple[str, str, str]] = {
     "a/begins.d": ("#!/usr/sbin/dtrace -qs\nBEGIN { @ = count(); } ", "fired", ""),
-    "a/ticks.d": ("#!/usr/sbin/dtrace -s\ntick-100ms { printf(\"once\"); }", "fired", ""),
+    "a/ticks.d": ("#! /usr/sbin/dtrace -s\ntick-100ms { printf(\"once\"); }", "fired", ""),
     "a/silent.d": ("#!/usr/sbin/dtrace -qs\nBEGIN { printf(\"Tracing\"); } tick-50ms { n++; }", "silent", ""),
     "calls.d": ("#!/usr/sbin/dtrace -qs\nsyscall::write:entry { @[execname, $1] = count(); }", "fired", ""),
     "absent.d": ("#!/usr/sbin/dtrace -Zs\nperl*:::sub-entry { @ = count(); }", "silent", ""),

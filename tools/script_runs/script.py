@@ -61,9 +61,9 @@ class Script:
     @property
     def options(self) -> list[str]:
         """The options of dtrace in the first line, without -s, which takes the script itself."""
-        first, *words = self.text.partition("\n")[0].split() or [""]
-        if not first.startswith("#!"):
+        if not self.text.startswith("#!"):
             return []
+        _, *words = self.text.partition("\n")[0][2:].split() or [""]
         return [f"-{letters}" for word in words if (letters := word.lstrip("-").removesuffix("s"))]
 
     def running(self, tool: Path) -> str:
