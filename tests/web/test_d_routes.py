@@ -11,6 +11,7 @@ import pytest
 from gilk.web import d_routes
 from gilk.web.children import ToldError
 from gilk.web.grants import Grants
+from gilk.web.lab import Lab
 from tests.behaviour.harness import Loop
 from tests.programs.build import build
 from tests.web.served import PATIENCE
@@ -26,7 +27,7 @@ async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     born = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     asked = {"pid": pid, "born": born}
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
-    pages = d_routes.DPages(Grants(pids=frozenset((pid,))))
+    pages = d_routes.DPages(Grants(pids=frozenset((pid,))), Lab())
     assert (await pages._answer("check", **asked, text="BEGIN { }"))["probes"] == 1
     worker = pages._workers._workers["type"]
     monkeypatch.setitem(d_routes._WITHIN, "check", 0.01)
