@@ -164,7 +164,7 @@ def keep(name: str, found: dict[str, list[int]]) -> None:
 
 
 def main(place: Path) -> None:
-    with tempfile.TemporaryDirectory() as files, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory(dir="/tmp") as files, sync_playwright() as playwright:
         flags = [flag for flag in FLAGS if not flag.startswith(("--headless", "--window-size"))]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         with shown(Path(files)) as (window, addresses):

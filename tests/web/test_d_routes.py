@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
+from gilk.api.processes import look_at
 from gilk.web import d_routes
 from gilk.web.children import ToldError
-from gilk.web.grants import Grants
+from gilk.web.grants import Grants, identity_of
 from gilk.web.lab import Lab
 from tests.behaviour.harness import Loop
 from tests.programs.build import build
@@ -24,17 +25,18 @@ def test_checking_a_program_that_takes_too_long_is_given_up(monkeypatch: pytest.
 
 
 async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    born = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    asked = {"pid": pid, "born": born}
+    seen = look_at(pid)
+    assert seen is not None
+    request = Request({"type": "http", "path_params": {"target": identity_of(seen)}})
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
     pages = d_routes.DPages(Grants(pids=frozenset((pid,))), Lab())
-    assert (await pages._answer("check", **asked, text="BEGIN { }"))["probes"] == 1
+    assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
     worker = pages._workers._workers["type"]
     monkeypatch.setitem(d_routes._WITHIN, "check", 0.01)
     with pytest.raises(ToldError) as error:
-        await pages._answer("check", **asked, text="pid$target:::return,\n" * 50 + "BEGIN { }")
+        await pages._answer(request, "check", text="pid$target:::return,\n" * 50 + "BEGIN { }")
     assert error.value.slug == "d-too-slow"
     assert await asyncio.wait_for(worker.process.wait(), PATIENCE) < 0
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
-    assert (await pages._answer("check", **asked, text="BEGIN { }"))["probes"] == 1
+    assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
     pages.stop()

@@ -23,7 +23,7 @@ AGAIN = "look at it: python -m tests.web.looked_at DIRECTORY writes pictures and
 @pytest.fixture(scope="module")
 def served_pages() -> Iterator[tuple[Served, dict[str, str]]]:
     """In a directory whose name, which pages show, is as long as that of the references."""
-    with tempfile.TemporaryDirectory() as place, shown(Path(place)) as found:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place, shown(Path(place)) as found:
         yield found
 
 
