@@ -59,9 +59,11 @@ def test_commands_refuse_files_without_an_end(words: tuple[str, ...], tmp_path: 
 
 
 def test_experiments_without_an_end_and_ones_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    for content, why in ((None, "more than 4 million"), (b"title = '\xff'", "it is not text")):
+    for content, why, slug in (
+        (None, "more than 4 million", "too-long"), (b"title = '\xff'", "it is not text", "bad-experiment")
+    ):  # fmt: skip
         path = tmp_path / f"{why[:2]}.toml"
         path.symlink_to(ENDLESS) if content is None else path.write_bytes(content)
         with pytest.raises(UsageError, match=why) as error:
             load(path)
-        assert error.value.slug == "bad-experiment"
+        assert error.value.slug == slug

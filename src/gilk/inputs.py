@@ -12,12 +12,14 @@ from gilk.errors import UsageError
 MOST: Final = 4 << 20
 
 
-def read_text(path: Path, slug: str = "too-long", most: int = MOST) -> str:
+def read_text(path: Path, most: int = MOST) -> str:
     """The text of a file of at most ``most`` characters. Bytes that are not UTF-8 are kept as they are
-    (surrogateescape). Raises UsageError ``slug`` if there are more, OSError.
+    (surrogateescape). Raises UsageError `too-long` if there are more, OSError.
     """
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         text = file.read(most + 1)
     if len(text) > most:
-        raise UsageError(slug, f"{path} has more than {most >> 20} million characters", "gilk has not read the rest")
+        raise UsageError(
+            "too-long", f"{path} has more than {most >> 20} million characters", "gilk has not read the rest"
+        )
     return text

@@ -78,4 +78,4 @@ def test_a_file_without_an_end_is_refused(capsys: pytest.CaptureFixture[str]) ->
     """Also by the commands that weave, before they touch a process."""
     for command in (["aspect", "check", "/dev/zero"], ["weave", "/dev/zero", "-p", "1"]):
         assert main(command) == 2
-        assert "more than 4 million characters (bad-aspects)" in capsys.readouterr().err
+        assert "more than 4 million characters (too-long)" in capsys.readouterr().err

@@ -25,8 +25,8 @@ class AspectReading:
 
 
 def check(path: Path) -> AspectReading:
-    """Read and check a file. Raises UsageError `bad-aspects` if it is too long, OSError."""
-    source = Source(str(path), read_text(path, "bad-aspects"))
+    """Read and check a file. Raises UsageError `too-long`, OSError."""
+    source = Source(str(path), read_text(path))
     return AspectReading(source, check_aspects(source))
 
 

@@ -35,7 +35,7 @@ class ExplainedAspects:
 def explain(path: Path, events: Path | None = None) -> ExplainedAspects:
     """Explain a file of aspects, and run its model on the file ``events``, if there is one.
 
-    Raises UsageError `bad-aspects`, `bad-events`, `event-lacks-value`; OSError if a file cannot be read.
+    Raises UsageError `too-long`, `bad-events`, `event-lacks-value`; OSError if a file cannot be read.
     """
     reading = check(path)
     if reading.check.file is None:
@@ -43,7 +43,7 @@ def explain(path: Path, events: Path | None = None) -> ExplainedAspects:
     found = automata(reading.check.file)
     if events is None:
         return ExplainedAspects(reading, found)
-    listed = read_events(read_text(events, "bad-events", _MOST_EVENTS).split("\n"))
+    listed = read_events(read_text(events, _MOST_EVENTS).split("\n"))
     model = AspectModel(found)
     steps = tuple((event, model.step(event)) for event in listed)
     return ExplainedAspects(reading, found, steps, model.counts())

@@ -60,10 +60,10 @@ class Experiment:
 
 
 def load(path: Path) -> Experiment:
-    """The experiment in a file. Raises UsageError `bad-experiment`, and the errors of points, instruments and
-    strategies."""
+    """The experiment in a file. Raises UsageError `bad-experiment`, `too-long`, and the errors of points,
+    instruments and strategies."""
     try:
-        text = read_text(path, "bad-experiment")
+        text = read_text(path)
         text.encode()
     except FileNotFoundError:
         raise UsageError("bad-experiment", f"there is no file {path}") from None
