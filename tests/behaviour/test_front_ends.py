@@ -22,6 +22,7 @@ import pytest
 
 import gilk
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, wait_for
+from tests.behaviour.seldom import seldom
 from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
 from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting, follow, glance
@@ -174,7 +175,7 @@ def test_front_ends_share_a_busy_process_for_long(minutes: float, tmp_path: Path
     assert busy(itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()), tmp_path, seed=5) > 0
 
 
-@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("first", seldom(range(4), 2))
 def test_four_front_ends_share_a_process_whichever_comes_first_and_is_killed_first(first: int, tmp_path: Path) -> None:
     """A trace of all functions, a D program, a session from Python and the command line: each in turn is the first
     that comes, and is killed before the others. Their counts are exact as long as they are there."""

@@ -22,6 +22,7 @@ from gilk.targets.movement import Busy, Movement
 from gilk.targets.places import Places
 from gilk.targets.thread import Thread
 from tests.behaviour.harness import Loop, cpu, differences, ended, leftovers, wait_for
+from tests.behaviour.seldom import seldom
 from tests.programs.build import build, compile_text
 from tests.targets.test_restore import CLIENT, session_in
 
@@ -460,7 +461,7 @@ def test_restore_refuses_new_sessions_while_a_handler_waits_in_a_function_of_gil
         goes_on(program)
 
 
-@pytest.mark.parametrize("kind", ["count", "stamp", "args", "deep"])
+@pytest.mark.parametrize("kind", seldom(["deep", "stamp", "count", "args"], 2))
 def test_memory_goes_when_threads_leave_an_instrument_late(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
