@@ -92,11 +92,11 @@ class Interrupted(Trial):
         return replace(ended, writes={**at.writes, **ended.writes})
 
 
-def check(path: str, seed: int, count: int) -> int:
+def check(path: str, seed: int, count: int, of: type[Interrupted] = Interrupted) -> int:
     """Interrupt so many runs, each at MOMENTS instructions. Returns how many interruptions proved something."""
     rng, told = random.Random(seed), 0
     for _ in range(count):
-        trial = Interrupted(path, rng)
+        trial = of(path, rng)
         if 1 not in trial.made.tactics:
             continue
         start = trial.start()
@@ -157,32 +157,16 @@ class LedOn(Interrupted):
         return replace(ended, writes={**at.writes, **ended.writes}), stacks
 
 
-def check_led(path: str, seed: int, count: int) -> int:
-    """Interrupt so many runs, each at MOMENTS instructions. Returns how many times one was led between instruments."""
-    rng, told = random.Random(seed), 0
-    for _ in range(count):
-        trial = LedOn(path, rng)
-        if 1 not in trial.made.tactics:
-            continue
-        start = trial.start()
-        before = trial.plain(start)
-        for after in sorted(rng.sample(range(1, LONGEST), MOMENTS)) if not before.fault else ():
-            wrong = trial.verdict(start, before, after)
-            told += wrong is not None
-            assert not wrong, (path, trial.made.name, trial.wants[0], trial.made.tactics, after, wrong)
-    return told
-
-
 @pytest.mark.parametrize("path", PROGRAMS)
 def test_real_code_counts_once_wherever_it_is_led_between_instruments(path: str) -> None:
-    assert check_led(path, seed=2, count=40) > 20
+    assert check(path, seed=2, count=40, of=LedOn) > 20
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("path", PROGRAMS)
 @pytest.mark.parametrize("seed", range(200, 210))
 def test_much_real_code_counts_once_wherever_it_is_led(path: str, seed: int) -> None:
-    assert check_led(path, seed, count=1000) > 500
+    assert check(path, seed, count=1000, of=LedOn) > 500
 
 
 #: A patch with a call of a function, and what the function does last.
