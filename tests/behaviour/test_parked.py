@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -135,12 +135,14 @@ def detach_with_signal(pid: int) -> None:
     ptrace.call(ptrace.DETACH, pid, 0, signal.SIGUSR1)
 
 
-def signal_behind(pid: int, code: bytes) -> None:
-    """Send SIGUSR1 where the process has just executed an instruction of gilk's memory that begins with ``code``."""
+def signal_behind(pid: int, code: bytes, first: Callable[[], object] = lambda: None) -> None:
+    """Send SIGUSR1 where the process has just executed an instruction of gilk's memory that begins with ``code``.
+    ``first`` is called when the process stands still."""
     places = [range(m.start, m.end) for m in read_maps(pid) if "x" in m.permissions and "memfd:gilk" in m.path]
     ptrace.seize(pid)
     ptrace.call(ptrace.INTERRUPT, pid)
     os.waitpid(pid, ptrace.WALL)
+    first()
     with ProcessMemory(pid) as memory:
         for _ in range(STEPS):
             before = ptrace.get_registers(pid).rip
@@ -335,7 +337,7 @@ def test_no_jump_is_inserted_where_a_waiting_context_would_return_into_it(
     with parked(program_of) as program, gilk.attach(program.pid) as target:
         with target.session() as session:
             first = session.insert("parked:work:+0x8", "stamp")
-            signal_behind(program.pid, RESERVES)
+            signal_behind(program.pid, RESERVES, session.poll)  # no record is reserved in a buffer that is full
             assert heard(program) == b"parked\n"
             session.remove(first)
             with pytest.raises(TargetError, match="handler that waits") as refused:
