@@ -166,12 +166,14 @@ def test_threads_join_and_leave_as_in_the_model(program: Path, tmp_path: Path) -
 PYTHON = """
 import os, queue, sys, threading
 def work(own):
-    print(threading.get_native_id(), flush=True)
     while word := own.get():
         os.getpriority(os.PRIO_PROCESS, 0) if word == "joins" else os.getsid(0)
         done.put(None)
 done, queues = queue.Queue(), [queue.Queue() for _ in range(3)]
-for each in queues: threading.Thread(target=work, args=(each,), daemon=True).start()
+for each in queues:
+    thread = threading.Thread(target=work, args=(each,), daemon=True)
+    thread.start()
+    print(thread.native_id, flush=True)  # here, for threads may print in any order
 for line in sys.stdin:
     for each in queues[1:2] if line == "joins\\n" else queues:
         each.put(line.strip()); done.get()
