@@ -27,6 +27,7 @@ RCX: Final = 1 << 1
 RSP: Final = 1 << 4
 R11: Final = 1 << 11
 PRESERVED: Final = 1 << 3 | 1 << 4 | 1 << 5 | 0xF000  # rbx, rsp, rbp, r12-r15, which callees preserve by convention
+CALLER_SAVED: Final = REGISTERS & ~PRESERVED
 
 _READS: Final = frozenset({OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE})
 _KILLS: Final = frozenset({OpAccess.WRITE, OpAccess.READ_WRITE})

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from gilk.arch import asm
+from gilk.arch.effects import CALLER_SAVED
 from gilk.image.value_place import ValuePlace
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE, Frame, enter, enter_c, frame_for, leave, leave_c, scratch
@@ -21,7 +22,6 @@ from gilk.splice.host import ClientPart, Context, Host
 from gilk.splice.recording import ARGUMENTS_CLASS, RECORDER, STAMP_CLASS, load_arguments, load_places, own_block, record
 from gilk.values import dataclass
 
-_CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _ARGUMENTS = sum(1 << reg for reg in (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9))
 _EVERYTHING = FLAGS | (1 << 16) - 1
 
@@ -175,7 +175,7 @@ class CallWithIid:
 
     function: int
     iid: int
-    clobbers: int = _CALLER_SAVED
+    clobbers: int = CALLER_SAVED
 
     @property
     def reads(self) -> int:
@@ -200,7 +200,7 @@ class CallWithValues:
 
     function: int
     iid: int
-    clobbers: int = _CALLER_SAVED
+    clobbers: int = CALLER_SAVED
 
     @property
     def reads(self) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 from iced_x86 import Code, Instruction, Mnemonic, OpKind, Register, RegisterExt
 
 from gilk.arch import asm, decode
-from gilk.arch.effects import number_of, writes
+from gilk.arch.effects import CALLER_SAVED, number_of, writes
 from gilk.targets.frames import ContextRegisters
 from gilk.targets.memory import Memory
 from gilk.targets.places import Places
@@ -25,7 +25,6 @@ _TRAP: Final = 1 << 8
 _DIRECTION: Final = 1 << 10
 _BY_LAHF: Final = 0xD5  # the flags that lahf and sahf move: SF, ZF, AF, PF, CF
 _STACK: Final = 1 << asm.RSP
-_CALLER_SAVED: Final = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _JUMPS: Final = frozenset((Code.JMP_REL32_64, Code.JMP_REL8_64))
 #: What instruments do with registers alone: they compute in those that they have saved, or that are dead.
 _COMPUTING: Final = frozenset(
@@ -94,7 +93,7 @@ class RestOfPatch:
         if _restores(instruction):
             self.spoilt &= ~writes(instruction)
         elif executed:
-            self.spoilt |= (_CALLER_SAVED if called else writes(instruction)) & ~_STACK
+            self.spoilt |= (CALLER_SAVED if called else writes(instruction)) & ~_STACK
 
     def _jump(self, instruction: Instruction) -> bool:
         """Follow a jump; an indirect one is the end of a call that calls its patch (splice/tactics/call.py)."""

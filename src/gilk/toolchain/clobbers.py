@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from iced_x86 import FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterExt
 
 from gilk.arch.decode import decode
+from gilk.arch.effects import CALLER_SAVED
 from gilk.lang.runtime import FUNCTIONS
 
 _CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
 _BRANCHES = (FlowControl.UNCONDITIONAL_BRANCH, FlowControl.CONDITIONAL_BRANCH, FlowControl.INDIRECT_BRANCH)
-CALLER_SAVED = 0x0FC7  # rax rcx rdx rsi rdi r8-r11
 _WRITES = frozenset((OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE))
 _GENERAL = (
     *(Register.RAX, Register.RCX, Register.RDX, Register.RBX, Register.RSP, Register.RBP, Register.RSI, Register.RDI),

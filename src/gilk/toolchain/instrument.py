@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
+from gilk.arch.effects import CALLER_SAVED
 from gilk.cache.blobs import load_blob, store_blob
 from gilk.errors import CompileError, UsageError
 from gilk.image.elf import load
 from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, VALUES, Form, link_script, wrapper
 from gilk.toolchain import relocatable
-from gilk.toolchain.clobbers import CALLER_SAVED, of_function
+from gilk.toolchain.clobbers import of_function
 from gilk.toolchain.compilers import NATIVE, compile_object, directory, link, prune
 from gilk.values import dataclass
 

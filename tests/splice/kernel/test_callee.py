@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gilk.arch.effects import CALLER_SAVED
 from gilk.image.elf import load
 from gilk.splice.kernel.callee import examine
-from gilk.splice.kernel.instrument import CALLER_SAVED
 from tests.oracle.relocate import GPRS, run
 
 FLAGS = ("-O2", "-ffreestanding", "-nostdlib", "-static", "-mgeneral-regs-only", "-fcf-protection=none", "-fno-pic")

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from gilk.arch import asm, effects
 from gilk.arch import decode as x86
-from gilk.splice.kernel.instrument import CALLER_SAVED
 
 
 class Callee(NamedTuple):
@@ -33,10 +32,10 @@ def examine(code: bytes, address: int, returns: Container[int] = ()) -> Callee:
         if x86.is_trap(instruction) or instruction.near_branch_target in returns:
             continue
         if _leaves(instruction.flow_control, instruction.near_branch_target - address, len(code)):
-            return Callee(CALLER_SAVED, True)
+            return Callee(effects.CALLER_SAVED, True)
         changed |= effects.writes(instruction)
         read |= effects.effects(instruction)[0]
-    return Callee(changed & CALLER_SAVED, bool(read >> asm.RDI & 1))
+    return Callee(changed & effects.CALLER_SAVED, bool(read >> asm.RDI & 1))
 
 
 def _leaves(flow: int, offset: int, size: int) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from gilk.arch import asm
+from gilk.arch.effects import CALLER_SAVED
 from gilk.splice.code import CodeBuilder, Template
 from gilk.splice.frame import FLAGS, enter_c, leave_c
 from gilk.splice.host import Context, Host
@@ -23,7 +24,6 @@ from gilk.splice.kernel.host import InterruptMask, RingPlaces
 from gilk.splice.recording import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS
 from gilk.values import dataclass
 
-CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _ARGUMENTS = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
 _ARGUMENT_BITS = sum(1 << reg for reg in _ARGUMENTS)
 _EVERYTHING = FLAGS | (1 << 16) - 1
