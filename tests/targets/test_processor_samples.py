@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from gilk.errors import TargetError
-from gilk.targets.processor_samples import Counted, ProcessorSample, ProcessorSamples, processors
+from gilk.targets.processor_samples import Counted, ProcessorSample, ProcessorSamples
 from gilk.targets.running import PC
 from gilk.targets.sampled_process import SampledProcess, SharedImages
+from gilk.targets.topology import online
 from tests.programs.build import compile_text
 
 SPINS = "int main(void) { for (volatile unsigned long n = 0;; n++) ; }"
@@ -126,7 +127,7 @@ def test_an_event_that_there_is_not_is_refused() -> None:
 
 
 def test_processors_are_those_of_the_system() -> None:
-    assert processors() == sorted(
+    assert online() == sorted(
         int(path.name[3:])
         for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")
         if not (path / "online").exists() or (path / "online").read_text().strip() == "1"

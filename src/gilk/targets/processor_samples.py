@@ -13,9 +13,9 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from gilk.errors import TargetError
+from gilk.targets.topology import online
 from gilk.values import dataclass
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -78,7 +78,7 @@ class ProcessorSamples:
         self._rings: list[tuple[int, int, _Ring]] = []
         try:
             for which, event in enumerate(events):
-                for cpu in processors() if processor is None else [processor]:
+                for cpu in online() if processor is None else [processor]:
                     self._rings.append((which, cpu, _Ring(event, cpu)))
         except OSError as error:
             self.close()
@@ -120,15 +120,9 @@ class ProcessorSamples:
 def can_count(event: Counted) -> bool:
     """Whether this machine counts such events, for who asks."""
     with suppress(OSError):
-        os.close(_opened(event, processors()[0]))
+        os.close(_opened(event, online()[0]))
         return True
     return False
-
-
-def processors() -> list[int]:
-    """The numbers of the processors that are online."""
-    ranges = (part.partition("-") for part in Path("/sys/devices/system/cpu/online").read_text().split(","))
-    return [cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)]
 
 
 def _opened(event: Counted, cpu: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 _PROCESSORS = Path("/sys/devices/system/cpu")
@@ -34,6 +35,16 @@ def nodes() -> dict[int, int]:
     known: dict[int, int] = {}
     for path in _NODES.glob("node[0-9]*/cpulist"):
         node = int(path.parts[-2].removeprefix("node"))
-        for first, last in re.findall(r"(\d+)(?:-(\d+))?", path.read_text()):
-            known.update(dict.fromkeys(range(int(first), int(last or first) + 1), node))
+        known.update(dict.fromkeys(_listed(path), node))
     return known
+
+
+def online() -> list[int]:
+    """The numbers of the processors that are online. Raises OSError."""
+    return list(_listed(_PROCESSORS / "online"))
+
+
+def _listed(path: Path) -> Iterator[int]:
+    """The numbers in a file with ranges of processors, such as 0-3,8 (cpulist of sysfs)."""
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", path.read_text()):
+        yield from range(int(first), int(last or first) + 1)
