@@ -40,20 +40,21 @@ class Led:
 
 
 def way_out(
-    registers: ContextRegisters, places: Places, memory: Memory, is_ours: Callable[[int], bool]
-) -> ContextRegisters | None:
+    registers: ContextRegisters, places: Places, memory: Memory, is_ours: Callable[[int], bool],
+    unknown: Callable[[int], bool] | None = None,
+) -> ContextRegisters | None:  # fmt: skip
     """The registers with which a context that has ``registers``, amid a patch of ``places`` or inside a function that
     such a patch has called, goes on without the patch: at the original instruction that comes next. ``is_ours``:
     whether an address is in gilk's memory.
 
     None if the rest does more than restore registers (advice decides what the program does), or if it goes to another
-    stack.
+    stack, or to an address that is ``unknown``.
     """
     called = _before_call(registers, places, memory)
     if called is not None:
         return replace(called.registers, rip=called.place[0])
     rest = RestOfPatch(registers, places, memory)
-    place = _end(rest, places, is_ours)
+    place = _end(rest, places, is_ours, unknown)
     return None if place is None else rest.registers(place[0])
 
 
@@ -66,12 +67,7 @@ def way_out_of_shown(
     def unknown(address: int) -> bool:
         return is_ours(address) and not places.in_patch(address)
 
-    called = _before_call(registers, places, memory)
-    if called is not None:
-        return replace(called.registers, rip=called.place[0])
-    rest = RestOfPatch(registers, places, memory)
-    place = _end(rest, places, is_ours, unknown)
-    return None if place is None else rest.registers(place[0])
+    return way_out(registers, places, memory, is_ours, unknown)
 
 
 def between_instruments(
