@@ -48,21 +48,32 @@ class _Content:
         return initial_byte(at)
 
 
+def registers_at(state: State) -> ContextRegisters:
+    return ContextRegisters(tuple(state.gpr[name] for name in GPRS), state.flags, state.rip)
+
+
 class Interrupted(Trial):
     """A run with a splice that is interrupted, and goes on without it."""
 
     def places(self) -> Places:
         return Places([pack((self.made,))])
 
-    def verdict(self, start: Start, before: State, after: int) -> list[str] | None:
-        """The differences to the run ``before``, without the splice, when this one is interrupted after so many
-        instructions; None if that is not amid a patch."""
+    def interrupted(self, start: Start, after: int) -> tuple[State | None, list[int]]:
+        """The state of the run after so many instructions, None if that is not amid a patch; and the stacks that it has
+        been on."""
         self.limit = after
         at, stacks = self.spliced(start)
         places = self.places()
-        if at.fault != "limit" or not places.in_patch(at.rip) or places.original(at.rip) is not None:
+        amid = at.fault == "limit" and places.in_patch(at.rip) and places.original(at.rip) is None
+        return at if amid else None, stacks
+
+    def verdict(self, start: Start, before: State, after: int) -> list[str] | None:
+        """The differences to the run ``before``, without the splice, when this one is interrupted after so many
+        instructions; None if that is not amid a patch."""
+        at, stacks = self.interrupted(start, after)
+        if at is None:
             return None
-        registers = ContextRegisters(tuple(at.gpr[name] for name in GPRS), at.flags, at.rip)
+        registers, places = registers_at(at), self.places()
         found = way_out(registers, places, _Content(patches([self.made]), at.writes), self.ground.arena.holds)
         if found is None:
             return [f"no way out of {at.rip:#x}"]
@@ -126,12 +137,10 @@ class LedOn(Interrupted):
     def verdict(self, start: Start, before: State, after: int) -> list[str] | None:
         """The differences to the run ``before``, and in what is counted and recorded, when this run is interrupted
         after so many instructions; None if that is not amid a patch, or amid the work of an instrument."""
-        self.limit = after
-        at, stacks = self.spliced(start)
-        places = self.places()
-        if at.fault != "limit" or not places.in_patch(at.rip) or places.original(at.rip) is not None:
+        at, stacks = self.interrupted(start, after)
+        if at is None:
             return None
-        registers = ContextRegisters(tuple(at.gpr[name] for name in GPRS), at.flags, at.rip)
+        registers, places = registers_at(at), self.places()
         content = _Content(patches([self.made]), at.writes)
         led = between_instruments(registers, places, content, self.ground.arena.holds)
         if led is None or not reads_none(led.spoilt, self._entry(*led.place), places, content):
