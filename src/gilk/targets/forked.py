@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from gilk.targets.apart import fork
 from gilk.values import dataclass
 
 _HIGHEST: Final = 1 << 16  # no descriptor has a larger number, where the limit is the usual one
@@ -38,7 +39,7 @@ def forked_copy(live: Callable[[int, int], None]) -> ForkedCopy:
     other ends.
     """
     theirs, ours = os.pipe(), os.pipe()
-    pid = os.fork()
+    pid = fork()
     if pid:
         os.close(theirs[0])
         os.close(ours[1])

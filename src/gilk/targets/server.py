@@ -20,7 +20,7 @@ from gilk.targets.tree import ProcessTree
 from gilk.targets.world import PtracedThreads
 
 _FIRST = -20  # nice(2)
-_CONFESSING = 1.0  # seconds that a client which reads nothing may hold up the end
+_PARTING = 1.0  # seconds that a client which reads nothing may hold up the end
 
 
 class Server(Answers):
@@ -173,14 +173,14 @@ class Server(Answers):
             if not self._stays():
                 self.close()
         if failure is not None:
-            self._confess(failure)
+            self._send_failure(failure)
         self.give_up_name()
         self.channel.close()
 
-    def _confess(self, failure: BaseException) -> None:
+    def _send_failure(self, failure: BaseException) -> None:
         """Send the error as the answer to the client's request; without one, the client finds it when it makes the
         next."""
-        self.channel.settimeout(_CONFESSING)
+        self.channel.settimeout(_PARTING)
         with contextlib.suppress(wire.ChannelClosed, OSError):
             self._send((False, failed("the process that holds the target", failure)), ())
 
