@@ -19,7 +19,6 @@ from gilk.engines.dtrace.completing import Offered
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.machine import MachineView
 from gilk.engines.dtrace.previewing import Previewed, RefusedProbe
-from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import UsageError
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.writing.offered import OfferedWord
@@ -66,17 +65,10 @@ class DWriting:
             raise UsageError("d-program-refused", problems[0].message, "a preview is of a program without problems")
         return previewing.preview(consumer)
 
-    def _read(self) -> World:
-        if self.machine is None:
-            return SymbolContext(self._process)
-        from gilk.engines.dtrace.kernel_world import KernelWorld  # imported here: few need it
-
-        return KernelWorld(self.machine.target, self.machine.users)
-
     def _consumer(self, text: str) -> Consumer:
         loaded = () if self._process is None else self._process.loaded()
-        if self._world is None or loaded != self._loaded:
-            self._world, self._loaded = self._read(), loaded
         consumer = about(Asked((("n", text),), pid=self.pid), self._process, self.machine)
+        if self._world is None or loaded != self._loaded:
+            self._world, self._loaded = consumer.world, loaded
         consumer.known = self._world
         return consumer

@@ -123,7 +123,7 @@ class KernelClauses:
         return row is not None and row not in self._givens
 
     def places(self, refused: dict[DProbe, str]) -> Iterator[KernelPlace]:
-        """The places that are to be made in the kernel\'s code; adds refusals to ``refused``."""
+        """The places that are to be made in the kernel's code; adds refusals to ``refused``."""
         calls: dict[str, list[tuple[DProbe, KernelProbe]]] = defaultdict(list)
         for probe, made in self._enabled.in_kernel:
             if self.lacks_types(probe):
