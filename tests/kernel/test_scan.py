@@ -50,12 +50,9 @@ def survey(vm: VM, subject: KernelSubject, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GILK_CACHE", str(tmp_path_factory.mktemp("cache")))
         first = scan("kernel", link=vm.link)
-        begun = time.process_time()
         second = scan("kernel", link=vm.link)
-        taken = time.process_time() - begun
         assert not first.cached and second.cached
         assert to_json(second, True)["list"] == to_json(first, True)["list"]
-        assert taken < 0.5
     return first
 
 

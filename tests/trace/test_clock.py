@@ -100,5 +100,26 @@ def test_forbidden_executable_memory_is_reported(monkeypatch: pytest.MonkeyPatch
     assert caught.value.slug == "clock-unknown"
 
 
+def test_a_reading_that_was_interrupted_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processor is gone for a second between two clocks, in all readings but one."""
+    waits = iter([10**9] * 2 + [10**3] + [10**9] * 99)
+    ticking = [0]
+
+    def monotonic() -> int:
+        return ticking[0]
+
+    def real() -> int:
+        moment = ticking[0] + 77 * 10**9
+        ticking[0] += next(waits)
+        return moment
+
+    monkeypatch.setattr(time, "monotonic_ns", monotonic)
+    monkeypatch.setattr(time, "time_ns", real)
+    assert abs(clock.realtime_offset() - 77 * 10**9) <= 10**3
+
+
 def test_realtime_is_monotonic_plus_the_offset() -> None:
-    assert abs(time.monotonic_ns() + clock.realtime_offset() - time.time_ns()) < 5_000_000
+    """Both clocks are read between two readings of the other, however long this process waits for a processor."""
+    earliest, offset = time.time_ns(), clock.realtime_offset()
+    meant, latest = time.monotonic_ns() + offset, time.time_ns()
+    assert earliest - 5_000_000 < meant < latest + 5_000_000
