@@ -34,6 +34,7 @@ LOOPS = [name for name in names() if name not in ("many", "exec", "rounds")]
 #: run with every block instrumented from the start (test_every_block.py).
 MOVING = (
     "threads", "hot8", "fork", "signals", "sigpc", "exceptions", "syscalls", "dlopen", "rseq", "setjmp", "interp", "avx",
+    "amx",
 )  # fmt: skip
 #: Programs whose signal masks and dispositions must be restored; sigpc blocks a signal while it handles it.
 STEADY = ("hot8", "work", "recursion", "interp", "sigpc")

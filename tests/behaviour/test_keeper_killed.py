@@ -209,7 +209,7 @@ def test_the_keeper_is_killed_at_some_of_its_steps(work: Work, program: str) -> 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("work", [probes, following])
-@pytest.mark.parametrize("program", ["hot8", "threads", "syscalls", "signals"])
+@pytest.mark.parametrize("program", ["hot8", "threads", "syscalls", "signals", "amx"])
 def test_the_keeper_is_killed_at_every_one_of_its_steps(work: Work, program: str) -> None:
     limit = 1
     while kill_at(work, program, limit):

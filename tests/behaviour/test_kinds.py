@@ -36,6 +36,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "coroutines": ("coroutines", ()),
     "altstack": ("altstack", ()),
     "avx512": ("avx512", ()),
+    "amx": ("amx", ()),
     "lazy": ("lazy", ()),
 }
 
@@ -55,7 +56,7 @@ def _built(place: Path, kind: str) -> Path:
     if kind == "musl":
         subprocess.run(["musl-gcc", "-g", "-O2", *flags, "-o", str(output), str(source)], check=True)
     else:
-        compile_to(output, [source], ("-O2", *flags), [SOURCES / "kind.h"])
+        compile_to(output, [source], ("-O2", *flags), [SOURCES / "kind.h", HERE / "tiles.h"])
     if kind == "rwx":
         make_writable(output)
     return output

@@ -89,8 +89,9 @@ def test_handlers_see_the_original_address_while_other_contexts_wait(tmp_path: P
 
 
 @contextmanager
-def parked(path: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([path or build("parked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+def parked(path: Path | None = None, *words: object) -> Iterator[subprocess.Popen[bytes]]:
+    command = [path or build("parked"), *map(str, words)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         try:
             assert heard(program) == b"ready\n"
             yield program
@@ -226,10 +227,10 @@ def signal_inside(pid: int, steps: int) -> None:
     raise AssertionError("the process does not come into gilk's memory")
 
 
-def check_led_out(instrument: object, moments: Iterable[int]) -> None:
+def check_led_out(instrument: object, moments: Iterable[int], *words: object) -> None:
     """Interrupt a program after so many instructions of gilk's, for each of ``moments``, and end the session. The
-    program goes on rightly, and nothing is left."""
-    with parked() as program, gilk.attach(program.pid) as target:
+    program, which is told ``words``, goes on rightly, and nothing is left."""
+    with parked(None, *words) as program, gilk.attach(program.pid) as target:
         for steps in moments:
             with target.session() as session:
                 session.insert("parked:work:blocks", instrument)
@@ -282,7 +283,7 @@ def with_three_bytes(place: Path) -> Path:
     """The program `parked` with an instruction of three bytes at 8 and at 11 in the function that computes."""
     text = PARKED.read_text()
     assert INCLUDED in text
-    return compile_text(place, "parked", text.replace(INCLUDED, WORK), "-O2")
+    return compile_text(place, "parked", text.replace(INCLUDED, WORK), "-O2", f"-I{PARKED.parents[1]}")
 
 
 @pytest.mark.parametrize("instrument", ["count", "stamp"])

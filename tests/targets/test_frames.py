@@ -9,7 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from gilk.targets.frames import FRAME_SIZE, NOTE_MAGIC, frame_at, registers_of, rewritten, signal_frames
+from gilk.targets.frame_writes import SecondFrame, rewritten
+from gilk.targets.frames import (
+    FRAME_SIZE,
+    NOTE_MAGIC,
+    ContextRegisters,
+    SignalFrame,
+    frame_at,
+    registers_of,
+    signal_frames,
+)
 from gilk.targets.memory import ProcessMemory
 
 RESTORER, AMID = 0x45EEA0, 0x671497
@@ -99,54 +108,85 @@ def test_a_stray_restorer_address_is_no_frame(selectors: int) -> None:
 
 
 class Bytes:
-    """Memory that consists of a few bytes at START."""
+    """Memory that consists of pieces: address: content. ``start`` is the address of the first."""
 
-    def __init__(self, content: bytes) -> None:
-        self.content = bytearray(content)
-        self.start = 0
+    def __init__(self, pieces: dict[int, bytes]) -> None:
+        self._pieces = {at: bytearray(content) for at, content in pieces.items()}
+        self.start = min(pieces)
 
     def read(self, address: int, size: int) -> bytes:
-        return bytes(self.content[address - self.start : address - self.start + size])
+        at = max(at for at in self._pieces if at <= address)
+        return bytes(self._pieces[at][address - at : address - at + size])
 
     some = read
 
     def write(self, address: int, data: bytes) -> None:
-        self.content[address - self.start : address - self.start + len(data)] = data
+        at = max(at for at in self._pieces if at <= address)
+        self._pieces[at][address - at : address - at + len(data)] = data
+
+    def frame(self) -> SignalFrame:
+        return frame_at(self.read(self.start, FRAME_SIZE), self.start, 0)
 
 
 OLD, NEW, SHOWN = 0x900010, 0x1008, 0x1008
+SECOND = SecondFrame(code=0x900800, at=0x40000)
+STATE, STATE_AT = bytes(range(256)) * 2 + bytes(64), 0x20000  # an extended state without a size of its own
 
 
+def at_place(start: int, noted: bool) -> Bytes:
+    """Memory with a signal frame at ``start``, and room for a second frame."""
+    content = bytearray(FRAME_SIZE + 64)
+    for number in range(16):
+        content[48 + 8 * number : 56 + 8 * number] = (number + 1).to_bytes(8, "little")
+    content[168:176] = (start + 0x400).to_bytes(8, "little")  # rsp
+    content[176:184] = (SHOWN if noted else OLD).to_bytes(8, "little")
+    content[232:240] = STATE_AT.to_bytes(8, "little")
+    if noted:
+        note = (NOTE_MAGIC, OLD, SHOWN, start + 0x400)
+        content[240:272] = b"".join(word.to_bytes(8, "little") for word in note)
+    return Bytes({start: bytes(content), STATE_AT: STATE, SECOND.at: bytes(4096)})
+
+
+def goes_on_with(memory: Bytes) -> ContextRegisters | None:
+    """The registers with which the context goes on, by the second frame if it is led there."""
+    found = registers_of(memory.frame(), memory)
+    if found is None or found.rip != SECOND.code:
+        return found
+    assert found.general[4] == SECOND.at
+    assert memory.read(int.from_bytes(memory.read(SECOND.at + 224, 8), "little"), 512) == STATE[:512]
+    return registers_of(frame_at(bytes(8) + memory.read(SECOND.at, FRAME_SIZE), SECOND.at - 8, 0), memory)
+
+
+@pytest.mark.parametrize("second", [None, SECOND], ids=["one-frame", "two-frames"])
 @pytest.mark.parametrize("noted", [False, True])
 @pytest.mark.parametrize("target", [NEW, NEW + 8], ids=["shown", "elsewhere"])
-@pytest.mark.parametrize("depth", [0, 136])
+@pytest.mark.parametrize(("depth", "more"), [(0, 0), (136, 0), (136, 1)])
 def test_a_context_goes_on_with_registers_of_one_kind_if_writing_stops_anywhere(
-    noted: bool, target: int, depth: int
+    noted: bool, target: int, depth: int, more: int, second: SecondFrame | None
 ) -> None:
-    """The frame lies at each place of a page; its restored registers are the old ones or the new ones, with the address
-    that belongs to them, after each of the writes."""
+    """The frame lies at each place of a page; the context goes on with the old registers or with the new ones, with the
+    address that belongs to them, after each of the writes, and when they are undone."""
     rewrites = 0
-    for start in range(0x10000 - 512, 0x10000, 8):
-        content = bytearray(FRAME_SIZE + 64)
-        for number in range(16):
-            content[48 + 8 * number : 56 + 8 * number] = (number + 1).to_bytes(8, "little")
-        content[168:176] = (start + 0x400).to_bytes(8, "little")  # rsp
-        content[176:184] = (SHOWN if noted else OLD).to_bytes(8, "little")
-        if noted:
-            note = (NOTE_MAGIC, OLD, SHOWN, start + 0x400)
-            content[240:272] = b"".join(word.to_bytes(8, "little") for word in note)
-        memory = Bytes(bytes(content))
-        memory.start = start
-        before = registers_of(frame_at(content, start, 0), memory)
+    places = range(0x10000 - 512, 0x10000, 8)
+    for start in places:
+        memory = at_place(start, noted)
+        before = goes_on_with(memory)
         assert before is not None and before.rip == OLD
-        general = list(before.general)
+        general = [value + more for value in before.general]
         general[4] += depth
         after = replace(before, general=tuple(general), rip=target)
-        pieces = rewritten(frame_at(content, start, 0), after, memory)
+        pieces = rewritten(memory.frame(), after, memory, second)
         rewrites += bool(pieces)
         for piece in pieces:
-            assert memory.read(piece.at, len(piece.before)) == piece.before
+            if second is None or piece.at != second.at:
+                assert memory.read(piece.at, len(piece.before)) == piece.before
             memory.write(piece.at, piece.data)
-            assert registers_of(frame_at(memory.content, start, 0), memory) in (before, after), hex(start)
-        assert not pieces or registers_of(frame_at(memory.content, start, 0), memory) == after
-    assert rewrites > 40
+            assert goes_on_with(memory) in (before, after), hex(start)
+        assert not pieces or registers_of(memory.frame(), memory) == after
+        for piece in reversed(pieces):
+            memory.write(piece.at, piece.before)
+            assert goes_on_with(memory) in (before, after), hex(start)
+        assert not pieces or registers_of(memory.frame(), memory) == before
+    #: The kernel puts no frame where the stack pointer is the last word of a page (its frames are at 8 of 16).
+    apart = sum((start + RSP + 8) % 4096 == 0 for start in places)
+    assert rewrites > 40 and (second is None or rewrites >= len(places) - apart)

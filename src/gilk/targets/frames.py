@@ -14,8 +14,6 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from gilk.arch import asm
-from gilk.splice.allocator import PAGE
 from gilk.targets.bounds import Bounds
 from gilk.targets.maps import Mapping
 from gilk.targets.memory import Memory, stretches
@@ -31,11 +29,11 @@ _MOST_STACKS = 64  # of one thread; a program can write frames that lead anywher
 _NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
 NOTE_MAGIC: Final = 0x9D1C5A3B6B6C6967
 FRAME_SIZE: Final = _NOTE + 32  # bytes of a frame that are read
-_WORD, _NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
+_WORD, NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
 #: The general registers in a frame, by their numbers, in the order of struct sigcontext_64; behind them are rip and the
 #: flags.
-_ORDER: Final = (8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4)
-_REGISTERS = struct.Struct(f"<{len(_ORDER) + 2}Q")
+ORDER: Final = (8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4)
+REGISTERS = struct.Struct(f"<{len(ORDER) + 2}Q")
 _SYSCALL_IN_RESTORER = 7
 _SELECTORS, _SELECTORS_AT = struct.Struct("<3H"), 8 + 40 + 18 * 8  # cs, gs, fs (struct sigcontext_64)
 #: The selectors that the kernel writes (put_sigcontext, arch/x86/kernel/signal.c): of 64-bit and of 32-bit code, and
@@ -50,15 +48,6 @@ class ContextRegisters:
     general: tuple[int, ...]
     flags: int
     rip: int
-
-
-@dataclass(frozen=True, slots=True)
-class FrameWrite:
-    """A write: ``data`` at the address ``at``, where ``before`` was. It lies on one page."""
-
-    at: int
-    data: bytes
-    before: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,44 +96,12 @@ class SignalFrame:
 
 def registers_of(frame: SignalFrame, memory: Memory) -> ContextRegisters | None:
     """The registers that the frame will restore, with ``rip`` where its context goes on; None if it cannot be read."""
-    content = memory.some(frame.slot - 8 * len(_ORDER), _REGISTERS.size)
-    if len(content) < _REGISTERS.size:
+    content = memory.some(frame.slot - 8 * len(ORDER), REGISTERS.size)
+    if len(content) < REGISTERS.size:
         return None
-    *words, _, flags = _REGISTERS.unpack(content)
-    general = dict(zip(_ORDER, words, strict=True))
-    return ContextRegisters(tuple(general[number] for number in range(len(_ORDER))), flags, frame.place)
-
-
-def rewritten(frame: SignalFrame, registers: ContextRegisters, memory: Memory) -> tuple[FrameWrite, ...]:
-    """The writes, in order, after which the frame restores other registers, also if there is a note on it. Were this
-    process killed between them, the context would go on as before all of them, or as after them.
-
-    There are none if that is not possible, because the registers lie on two pages. Raises OSError.
-    """
-    start, note = frame.slot - 8 * len(_ORDER), frame.note
-    words = (*(registers.general[number] for number in _ORDER), registers.rip, registers.flags)
-    new, old = _REGISTERS.pack(*words), memory.read(start, _REGISTERS.size)
-    parts = tuple(_pieces(start, old, new))
-    if len(parts) > 1 or note is None:
-        return parts if len(parts) == 1 else ()
-    rsp = registers.general[asm.RSP]
-    noted = _NOTE_WORDS.pack(NOTE_MAGIC, registers.rip, registers.rip, rsp)
-    between = memory.read(start + len(new), note.at + len(noted) - start - len(new))
-    whole = tuple(_pieces(start, old + between, new + between[: -len(noted)] + noted))
-    if len(whole) == 1:
-        return whole
-    if (registers.rip, rsp) == (note.shown, frame.rsp):
-        return ()  # the note would lead the context on between the writes
-    return (*parts, *_pieces(note.at, between[-len(noted) :], noted))
-
-
-def _pieces(start: int, old: bytes, new: bytes) -> Iterator[FrameWrite]:
-    """The writes that make ``new`` of ``old`` at ``start``, one for each page; none if nothing changes."""
-    changed = [at for at in range(0, len(new), 8) if new[at : at + 8] != old[at : at + 8]]
-    for page in sorted({(start + at) // PAGE for at in changed}):
-        here = [at for at in changed if (start + at) // PAGE == page]
-        low, high = here[0], here[-1] + 8
-        yield FrameWrite(start + low, new[low:high], old[low:high])
+    *words, _, flags = REGISTERS.unpack(content)
+    general = dict(zip(ORDER, words, strict=True))
+    return ContextRegisters(tuple(general[number] for number in range(len(ORDER))), flags, frame.place)
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
@@ -266,9 +223,9 @@ def _alternate(content: bytes, start: int, at: int) -> tuple[int, int] | None:
 
 
 def _note_in(content: bytes, start: int, at: int, rsp: int) -> Note | None:
-    if at + _NOTE_WORDS.size > len(content):
+    if at + NOTE_WORDS.size > len(content):
         return None
-    magic, actual, shown, noted = _NOTE_WORDS.unpack_from(content, at)
+    magic, actual, shown, noted = NOTE_WORDS.unpack_from(content, at)
     return Note(start + at, actual, shown) if magic == NOTE_MAGIC and noted == rsp else None
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gilk.arch import asm
-from gilk.targets import advised, gates
+from gilk.targets import advised, gates, haven
 from gilk.targets.bounds import Bounds
+from gilk.targets.frame_writes import SecondFrame, rewritten
 from gilk.targets.frames import (
     NOTE_MAGIC,
     ContextRegisters,
@@ -21,7 +22,6 @@ from gilk.targets.frames import (
     is_original,
     registers_of,
     returning,
-    rewritten,
     signal_frames,
 )  # fmt: skip
 from gilk.targets.held import Held
@@ -272,7 +272,7 @@ class Movement:
         if led is None or self._stays_displaced(led.place[0], old, new):
             raise Busy
         target = replace(led.registers, rip=_in(led.place, new))
-        made = rewritten(frame, target, self._memory)
+        made = rewritten(frame, target, self._memory, self._second_frame())
         if not made:
             raise Busy
         return tuple(Write(piece.at, piece.data, piece.before, leaves=True) for piece in made)
@@ -346,10 +346,23 @@ class Movement:
 
     def _lead(self, frame: SignalFrame, out: ContextRegisters | None) -> None:
         """Have a context go on with the registers ``out``, while the code has no patches; None: it stays."""
-        for piece in () if out is None else rewritten(replace(frame, note=None), out, self._memory):
+        if out is None:
+            return
+        pieces = rewritten(replace(frame, note=None), out, self._memory, self._second_frame())
+        for piece in pieces:
             self._memory.write(piece.at, piece.data)
-            if frame.note is not None:
-                self._memory.write(frame.note.at, bytes(8))
+        if pieces and frame.note is not None:
+            self._memory.write(frame.note.at, bytes(8))
+
+    def _second_frame(self) -> SecondFrame | None:
+        """The place for a second frame, in the middle of the memory for a borrowed thread's state: that thread's own
+        frame lies at the high end, and handlers of signals that arrive meanwhile find room below. None if there is no
+        such memory."""
+        held = self._held()
+        arena = next((arena for arena in held.arenas if arena.sigreturn), None)
+        if arena is None or not held.shelter:
+            return None
+        return SecondFrame(arena.base + arena.sigreturn, held.shelter + haven.SIZE // 2)
 
     def lead_out_of(self, threads: dict[int, Thread], remains: Remains, until: float) -> None:
         """The same as lead_out() for an abandoned session, as far as its tables show its patches; it ends by

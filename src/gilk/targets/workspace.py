@@ -125,13 +125,13 @@ class Workspace:
         """Map an arena near an image; returns the address where its data begins. The process may map memory of its own
         in the chosen room at the same time, so this is tried several times."""
         below, offset = HELD_SIZE + PAGE, len(self._sites) * ARENA_SIZE
-        tries = 0
+        sigreturn, tries = runtime().symbols["gilk_sigreturn"], 0
         while True:
             start = find_room(self._process.occupied(), loaded.start, loaded.end, ARENA_SIZE + below)
             if start is None or len(self._sites) >= MOST_ARENAS:
                 raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
             try:
-                self._process.keeper.map_arena(ArenaMap(start + below, ARENA_SIZE, offset, HELD_SIZE))
+                self._process.keeper.map_arena(ArenaMap(start + below, ARENA_SIZE, offset, HELD_SIZE, sigreturn))
                 return start
             except MemoryTaken:
                 tries += 1

@@ -266,4 +266,11 @@ gilk_side_claim_thunk:
 	popfq
 	ret
 
+/* Contexts come here with the stack pointer at the ucontext of a second signal frame (targets/frame_writes.py). */
+	.globl gilk_sigreturn
+gilk_sigreturn:
+	mov	$15, %eax
+	syscall
+	ud2
+
 	.section .note.GNU-stack, "", @progbits
