@@ -51,7 +51,11 @@ def under_way_json(names: Sequence[str]) -> str:
 
 def dry_text(found: Sequence[DryShadow]) -> str:
     """A line for each function that would be woven."""
-    return "".join(f"{_dry(one)}\n" for one in found)
+    unknown = dict.fromkeys((one.pid, one.image) for one in found if one.copies is None)
+    notes = (
+        f"{_who(pid)}: {cell(image)}: nothing tells whether functions are inlined elsewhere\n" for pid, image in unknown
+    )
+    return "".join((*(f"{_dry(one)}\n" for one in found), *notes))
 
 
 def _dry(one: DryShadow) -> str:

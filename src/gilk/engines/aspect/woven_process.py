@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.alias_shadows import AliasShadows
+from gilk.engines.aspect.inlined_copies import check_copies, copies_of, left_out
 from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
@@ -120,6 +121,7 @@ class WovenProcess:
                 self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also),
                 walked=walked_for(met.elements), verified=verifies(met.elements), by_thread=asks_threads(met.elements),
             )  # fmt: skip
+                copies=copies_of(shadow),
         yield from self._dry_accesses()
 
     def _dry_accesses(self) -> Iterator[DryShadow]:
@@ -139,8 +141,8 @@ class WovenProcess:
                 self.process.pid, image, function, elements, why, number,
                 walked=walked, verified=verified, by_thread=by_thread,
             )  # fmt: skip
-        for left_out in self.left_out:
-            yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
+        for without in (*self.left_out, *left_out(self.shadows)):
+            yield DryShadow(self.process.pid, "", "", (), "", left_out=without)
 
     def _refusal(self, shadow: Shadow, advice: Advice, points: list[AdvisedPoint]) -> str:
         """The reason why points cannot be spliced, if there is one. ``points`` gets the points that need a splice."""
@@ -148,6 +150,7 @@ class WovenProcess:
         def look() -> None:
             check_process(self.process)
             points.extend(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
+            check_copies(shadow)
 
         return _why(look)
 
@@ -193,6 +196,9 @@ class WovenProcess:
         Raises UsageError, CompileError, TargetError; then unweave() has to be called.
         """
         calls = [
+        for each in self.shadows:
+            check_copies(each)
+        self._left_out += left_out(self.shadows)
             AdvisedCalls(one.view.entry, advice, one.met.number, one.met.function, one.met.partial)
             for one, advice in self.advice()
         ]
