@@ -16,6 +16,7 @@ from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.engines.aspect.thread_groups import mask
+from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
@@ -120,8 +121,8 @@ class WovenProcess:
             yield DryShadow(
                 self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also),
                 walked=walked_for(met.elements), verified=verifies(met.elements), by_thread=asks_threads(met.elements),
-            )  # fmt: skip
                 copies=copies_of(shadow),
+            )  # fmt: skip
         yield from self._dry_accesses()
 
     def _dry_accesses(self) -> Iterator[DryShadow]:
@@ -149,8 +150,8 @@ class WovenProcess:
 
         def look() -> None:
             check_process(self.process)
-            points.extend(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
             check_copies(shadow)
+            points.extend(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
 
         return _why(look)
 
@@ -175,7 +176,7 @@ class WovenProcess:
         if self._unwinding is not None:
             self._unwinding.place(session.private[size : size + unwind])
         self._bounds = session.share(memory) + BOUNDS
-        self._reports = ReportReader(session.stored)
+        self._reports = ReportReader(session.stored, _Naming(self.process))
 
     @property
     def _elements(self) -> Iterator[MetElement]:
@@ -195,10 +196,10 @@ class WovenProcess:
 
         Raises UsageError, CompileError, TargetError; then unweave() has to be called.
         """
-        calls = [
         for each in self.shadows:
             check_copies(each)
         self._left_out += left_out(self.shadows)
+        calls = [
             AdvisedCalls(one.view.entry, advice, one.met.number, one.met.function, one.met.partial)
             for one, advice in self.advice()
         ]
@@ -285,6 +286,21 @@ class WovenProcess:
         """Take everything out. Raises TargetError."""
         if self._session is not None:
             self._session.end()
+
+
+class _Naming:
+    """Names addresses of a process's code, as image:function+0x12; those of no image are printed as numbers."""
+
+    def __init__(self, process: Process) -> None:
+        self._names = SymbolNames(process)
+
+    def __call__(self, address: int) -> str:
+        found = self._names.name(address)
+        if not found.module:
+            self._names.look()  # a library may have been opened since
+            found = self._names.name(address)
+        inside = f"{found.function}+{found.offset:#x}" if found.function else f"+{found.offset:#x}"
+        return f"{found.module}:{inside}" if found.module else f"{address:#x}"
 
 
 def _why(look: Callable[[], object]) -> str:
