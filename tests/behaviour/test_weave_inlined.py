@@ -80,6 +80,19 @@ def test_a_dry_run_has_copies(running: Rounds, tmp_path: Path) -> None:
     assert (woven["copies"], woven["refused"]) == ("", None)
 
 
+def test_a_dry_run_has_tactics_and_what_the_c_uses(running: Rounds, tmp_path: Path) -> None:
+    """The woven session has the same tactics; nm would show the same undefined names."""
+    text = "%{ #include <stdlib.h> %} call(long deep(long n)) && return(r) then after { srand(r); free(0); };"
+    path = aspects(tmp_path, text)
+    with gilk.attach(running.pid) as target, gilk.weave(path, target, dry_run=True) as woven:
+        (dry,) = woven.shadows
+        assert dry.calls == ("free", "srand")
+        woven.weave()
+        found = woven.processes[0].session.tactics()
+    assert dict(dry.tactics) == {name: number for name, number in found.items() if number}
+    assert sum(dict(dry.tactics).values()) == dry.points
+
+
 def test_a_control_flow_is_found_on_the_stack_through_a_copy(running: Rounds, tmp_path: Path) -> None:
     """deep() is called three times: in around() itself, in its copy, and outside of both."""
     flow = "controlflow(call(long around(..)), call(long deep(long n)));"

@@ -73,6 +73,10 @@ def _dry(one: DryShadow) -> str:
         elements += "; recorded calls are compared with the stack"
     if one.by_thread:
         elements += "; each hit asks whether its thread is a member"
+    if one.tactics:
+        elements += f"; spliced by {', '.join(f'{name} {number}' for name, number in one.tactics)}"
+    if one.calls:
+        elements += f"; the C uses {', '.join(map(cell, one.calls))}"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 
@@ -83,7 +87,9 @@ def _who(pid: int) -> str:
 
 
 def dry_json(found: Sequence[DryShadow]) -> str:
-    return json.dumps({"shadows": [asdict(one) | {"refused": one.refused or None} for one in found]})
+    return json.dumps(
+        {"shadows": [asdict(one) | {"refused": one.refused or None, "tactics": dict(one.tactics)} for one in found]}
+    )
 
 
 def summary_text(

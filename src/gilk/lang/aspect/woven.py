@@ -104,6 +104,8 @@ class DryShadow:
     may return. ``walked``: the functions that are looked for on the stack; ``verified``: calls that are recorded are
     compared with the stack. ``by_thread``: each hit asks whether its thread is a member of a group. ``copies``: where
     the function is inlined, or copied, "" if nowhere; None if there is no debug information that tells.
+    ``tactics``: how many of the splices there are of each tactic. ``calls``: what the C calls, of the program and its
+    libraries.
     """
 
     pid: int
@@ -119,6 +121,8 @@ class DryShadow:
     verified: bool = False
     by_thread: bool = False
     copies: str | None = ""
+    tactics: tuple[tuple[str, int], ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
