@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from gilk.cli.main import main
+from gilk.engines.aspect.emitted import emitted
+from gilk.lang.aspect.code.unit import WOVEN
+from gilk.toolchain.advice import compile_advice
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "aspects"
 SOUND = "group A; seq(A: call(void f(int k)); A: call(void g(int k)));\n"
@@ -85,3 +88,34 @@ def test_an_unreadable_file_is_an_error(sound: Path, what: str, capsys: pytest.C
     assert explain(path) > 0
     assert explain(sound, "--events", path) > 0
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["overflow", "status"])
+def test_the_c_that_is_printed_is_compiled(name: str) -> None:
+    """A compiler takes it: calls, writes of a variable, and of memory by its address."""
+    path = EXAMPLES / f"{name}.aspect"
+    for one in emitted(path):
+        made = one.woven
+        assert made is not None
+        assert compile_advice(path, made.text, WOVEN, made.signature, made.when, made.declarations).compiled
+
+
+def test_c_is_printed_of_every_function_on_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(EXAMPLES / "race.aspect", "--emit-c") == 0
+    printed = capsys.readouterr().out
+    for what in ("libc:stat", "libc:open", "kernel:vfs_rename", "kernel:vfs_unlink"):
+        assert f"/* {what} */" in printed
+    lines = (EXAMPLES / "race.aspect").read_text().splitlines()
+    at = next(number for number, line in enumerate(lines, 1) if "proceed()" in line)
+    assert (
+        f'#line {at} "' in printed or f'#line {at - 1} "' in printed
+    )  # messages of a compiler name the aspect's lines
+
+
+def test_c_is_printed_alone(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(sound, "--emit-c", "--events", sound) == 2
+    assert "--emit-c prints C" in capsys.readouterr().err
+    wrong = tmp_path / "wrong.aspect"
+    wrong.write_text("A: call(void f(int k));")
+    assert explain(wrong, "--emit-c") == 1
+    assert not capsys.readouterr().out

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING
 from gilk.api.processes import hold
 from gilk.engines.aspect.checked import check as check_aspects
 from gilk.engines.aspect.checked import defined
+from gilk.engines.aspect.emitted import emitted
 from gilk.engines.aspect.explained import explain as explain_aspects
 from gilk.errors import UsageError
 from gilk.lang.aspect.both_sides import each_side
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     from gilk.targets.detached import Detached
     from gilk.targets.kernel.target import KernelTarget
 
-__all__ = ["aspect", "check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
+__all__ = [
+    "aspect", "check_aspects", "emitted", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"
+]  # fmt: skip
 
 
 def aspect(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:

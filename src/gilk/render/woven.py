@@ -51,7 +51,11 @@ def under_way_json(names: Sequence[str]) -> str:
 
 def dry_text(found: Sequence[DryShadow]) -> str:
     """A line for each function that would be woven."""
-    return "".join(f"{_dry(one)}\n" for one in found)
+    unknown = dict.fromkeys((one.pid, one.image) for one in found if one.copies is None)
+    notes = (
+        f"{_who(pid)}: {cell(image)}: nothing tells whether functions are inlined elsewhere\n" for pid, image in unknown
+    )
+    return "".join((*(f"{_dry(one)}\n" for one in found), *notes))
 
 
 def _dry(one: DryShadow) -> str:
@@ -69,6 +73,10 @@ def _dry(one: DryShadow) -> str:
         elements += "; recorded calls are compared with the stack"
     if one.by_thread:
         elements += "; each hit asks whether its thread is a member"
+    if one.tactics:
+        elements += f"; spliced by {', '.join(f'{name} {number}' for name, number in one.tactics)}"
+    if one.calls:
+        elements += f"; the C uses {', '.join(map(cell, one.calls))}"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 
@@ -79,7 +87,9 @@ def _who(pid: int) -> str:
 
 
 def dry_json(found: Sequence[DryShadow]) -> str:
-    return json.dumps({"shadows": [asdict(one) | {"refused": one.refused or None} for one in found]})
+    return json.dumps(
+        {"shadows": [asdict(one) | {"refused": one.refused or None, "tactics": dict(one.tactics)} for one in found]}
+    )
 
 
 def summary_text(

@@ -138,7 +138,8 @@ class AdvisedPlace:
     @property
     def about(self) -> AboutFunction:
         place = self.place
-        return AboutFunction(self.calls.number, self.calls.function or place.function.name, place.loaded.name)
+        name = self.calls.function or place.function.name
+        return AboutFunction(self.calls.number, name, place.loaded.name, place.address)
 
 
 def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Iterator[AdvisedPoint]:

@@ -235,11 +235,32 @@ def inlined(code: Code, loaded: Loaded, name: str) -> Inlined | None:
     return Inlined(name, loaded.name, len(found.found), tuple(places)[:_MOST_PLACES], found.complete)
 
 
+def called_elsewhere(code: Code, loaded: Loaded, name: str, start: int) -> str:
+    """Where, in words, calls of function ``name`` run other code than that at ``start``: its inlined copies, and
+    functions that the compiler has made of it under other names. "" if there are none, or if nothing is known."""
+    found = inlined(code, loaded, name)
+    starts = _copies(loaded.path, name).starts - {start}
+    clones = [span.name for span in _under_other_names(code.image(loaded.path), starts)] if starts else []
+    words = [f"inlined {found.where}"] if found is not None else []
+    words += [f"copied as {', '.join(clones)}"] if clones else []
+    return " and ".join(words)
+
+
+def code_of_copies(loaded: Loaded, name: str) -> Iterator[tuple[int, int]]:
+    """The link-time address ranges of the inlined copies of a function."""
+    return (each for copy in _copies(loaded.path, name).found for each in copy.ranges)
+
+
 def has_debug_information(loaded: Loaded) -> bool:
+    return _has_debug_information(loaded.path, lines.state(loaded.path))
+
+
+@lru_cache(maxsize=256)
+def _has_debug_information(path: Path, _state: tuple[int, ...]) -> bool:
     from gilk.image.dwarf import sections
 
     try:
-        return sections.read(loaded.path) is not None
+        return sections.read(path) is not None
     except ImageError:
         return False
 

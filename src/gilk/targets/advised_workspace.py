@@ -16,16 +16,18 @@ from gilk.toolchain.advice import CompiledAdvice
 from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
 
-_ADVICE = struct.Struct("<QIIIBBBxQQQ")  # struct gilk_advice, native/runtime/advice.h
+_ADVICE = struct.Struct("<QIIIBBBxQQQQ")  # struct gilk_advice, native/runtime/advice.h
 
 
 @dataclass(frozen=True, slots=True)
 class AboutFunction:
-    """A function that has advice; ``number`` tells functions apart that are declared alike in C."""
+    """A function that has advice, at ``address`` in the process; ``number`` tells functions apart that are declared
+    alike in C."""
 
     number: int
     function: str
     image: str
+    address: int
 
 
 class AdvisedWorkspace(Workspace):
@@ -40,7 +42,7 @@ class AdvisedWorkspace(Workspace):
         called = compiled.called
         numbers = (plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
         names = (self._text(site, about.function), self._text(site, about.image))
-        self._store(at, _ADVICE.pack(*numbers, about.number, *names))
+        self._store(at, _ADVICE.pack(*numbers, about.number, *names, about.address))
         thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
         return AdvisedEntry((self._word(site, at),), at, *thunks)
 

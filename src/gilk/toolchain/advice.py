@@ -39,6 +39,7 @@ _MORE = 64  # bytes of stack arguments of a variadic function that advice may re
 _RETURN_ADDRESS = 8
 _ARGUMENTS = (Register.RDI, Register.RSI, Register.RDX, Register.RCX, Register.R8, Register.R9)
 _OURS = frozenset({PROCEED, PROCEED_WITH, PASS, PRIVATE, SHARED})
+_ERRNO = "__errno_location"  # used around all advice, since errno is kept
 _XMMS = tuple(range(Register.XMM0, Register.XMM8))
 
 
@@ -65,6 +66,11 @@ class CompiledAdvice:
     vectors: bool
     proceeds: bool
     goes_on: bool
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The names of the program and its libraries that the advice uses, sorted."""
+        return tuple(sorted(set(self.compiled.undefined) - _OURS - {_ERRNO}))
 
 
 def compile_advice(

@@ -16,13 +16,15 @@ from gilk.trace.drain import Chunk
 from gilk.values import dataclass
 
 _REGS = 3  # the class of records that have reports
-_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([diouxXcspaAeEfFgG%])")
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?(pS|[diouxXcspaAeEfFgG%])")
 _WIDEST = 1024
 _CUT = 0x8000  # a bit in the length of a string: the string was cut off
 _FORMAT = 1024  # how many bytes of a format are read
 _HALF, _WORD, _SIGNED, _DOUBLE = struct.Struct("<H"), struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<d")
 #: Reads up to so many bytes, which gilk has put into the process, at an address.
 Reading = Callable[[int, int], bytes]
+#: Names an address of the process's code.
+Naming = Callable[[int], str]
 
 
 class ChangeKind(IntEnum):
@@ -56,10 +58,10 @@ class _Short(Exception):
 
 
 class ReportReader:
-    """Makes reports of records. It reads the format at an address only once."""
+    """Makes reports of records. It reads the format at an address only once. ``name``: for `%pS`."""
 
-    def __init__(self, read: Reading) -> None:
-        self._read = read
+    def __init__(self, read: Reading, name: Naming = hex) -> None:
+        self._read, self._name = read, name
         self._formats: dict[int, str] = {}
 
     def reports(self, chunks: list[Chunk]) -> list[AspectReport]:
@@ -78,7 +80,7 @@ class ReportReader:
         if kind in set(ChangeKind):
             value = int.from_bytes(content[16:24], "little")
             return AspectReport(*told, "", ChangeKind(kind), whose >> 24 & 0xFF, value)
-        return AspectReport(*told, printed(self._format(at), content[16:length]))
+        return AspectReport(*told, printed(self._format(at), content[16:length], self._name))
 
     def _format(self, at: int) -> str:
         if at not in self._formats:
@@ -86,9 +88,10 @@ class ReportReader:
         return self._formats[at]
 
 
-def printed(text: str, content: bytes) -> str:
-    """Print ``content`` by the printf(3) format ``text``; if the arguments end early, "..." stands for the rest."""
-    arguments = _Arguments(content)
+def printed(text: str, content: bytes, name: Naming = hex) -> str:
+    """Print ``content`` by the printf(3) format ``text``, in which `%pS` is the name of an address, as in the kernel's
+    printk(); if the arguments end early, "..." stands for the rest."""
+    arguments = _Arguments(content, name)
     parts, last = list[str](), 0
     for found in _CONVERSION.finditer(text):
         parts.append(text[last : found.start()])
@@ -101,8 +104,8 @@ def printed(text: str, content: bytes) -> str:
 
 
 class _Arguments:
-    def __init__(self, content: bytes) -> None:
-        self._content, self._at = content, 0
+    def __init__(self, content: bytes, name: Naming) -> None:
+        self._content, self._name, self._at = content, name, 0
 
     def _next(self, form: struct.Struct) -> int | float:
         if self._at + form.size > len(self._content):
@@ -137,6 +140,8 @@ class _Arguments:
         form = f"%{flags}{'' if width is None else abs(width)}{'' if precision is None else f'.{abs(precision)}'}"
         if letter == "s":
             return (form + "s") % self._text()
+        if letter == "pS":
+            return self._name(int(self._next(_WORD)))
         if letter == "p":
             return f"{int(self._next(_WORD)):#x}"
         if letter == "c":

@@ -21,6 +21,7 @@ from gilk.lang.aspect.checked import (
     outer_of,
 )
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
+from gilk.session.inlined import code_of_copies
 from gilk.session.places import FunctionView, functions
 from gilk.session.tails import jumps_away
 from gilk.spec.image import is_glob
@@ -217,6 +218,8 @@ class Shadows:
         for view in self._views(point):
             self._check_stays(aspect, point, view)
             yield from self._extents(view)
+            bias = view.loaded.bias
+            yield from ((low + bias, high + bias) for low, high in code_of_copies(view.loaded, view.function.name))
 
     def _check_stays(self, aspect: NumberedAspect, point: CheckedFunction, view: FunctionView) -> None:
         """Check that calls of the function are on the stack until they return; note it if the aspect is `partial`."""

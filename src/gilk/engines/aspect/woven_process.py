@@ -3,29 +3,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.alias_shadows import AliasShadows
+from gilk.engines.aspect.dry_run import DryRun
+from gilk.engines.aspect.inlined_copies import check_copies, left_out
 from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.engines.aspect.thread_groups import mask
+from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.unwinding import Unwinding
-from gilk.errors import TargetError, UsageError
+from gilk.errors import TargetError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
-from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, asks_threads, verifies, walked_for
+from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, verifies
 from gilk.lang.aspect.code.unit import WOVEN, woven
-from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
+from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPoint, check_process, wanted
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls
 from gilk.session.leaving import leaving
-from gilk.splice.advice import ReachedEntry
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
@@ -103,53 +104,9 @@ class WovenProcess:
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
 
     def dry(self) -> Iterator[DryShadow]:
-        """The functions and accesses that would be woven; the process is not touched.
-
-        Some refusals show only when points are planned. Raises CompileError.
-        """
-        for shadow, advice in self.advice():
-            met = shadow.met
-            elements = tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met.elements)
-            points = list[AdvisedPoint]()
-            why = self._refusal(shadow, advice, points)
-            if why and met.partial:
-                yield DryShadow(self.process.pid, met.image, met.function, (), "", left_out=f"{met.function}: {why}")
-                continue
-            also = dict.fromkeys(one.wanted.function.name for one in points if one.kind is ReachedEntry)
-            yield DryShadow(
-                self.process.pid, met.image, met.function, elements, why, points=len(points), also=tuple(also),
-                walked=walked_for(met.elements), verified=verifies(met.elements), by_thread=asks_threads(met.elements),
-            )  # fmt: skip
-        yield from self._dry_accesses()
-
-    def _dry_accesses(self) -> Iterator[DryShadow]:
-        """The accesses that would be woven, counted by function and elements, and those that are left out."""
-        for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
-            advice.compiled()
-        found: Counter[tuple[str, str, tuple[WovenElement, ...], tuple[str, ...], bool, bool]] = Counter()
-        for one in self.accesses:
-            mets = (met for met in (one.read, one.write) if met is not None)
-            every = [each for met in mets for each in met.elements]
-            matching = tuple(WovenElement(each.aspect.label, each.number + 1, str(each.moment)) for each in every)
-            where, walks = one.where, (walked_for(every), verifies(every), asks_threads(every))
-            found[where.loaded.name, where.access.function.name, matching, *walks] += 1
-        why = _why(lambda: check_process(self.process))
-        for (image, function, elements, walked, verified, by_thread), number in found.items():
-            yield DryShadow(
-                self.process.pid, image, function, elements, why, number,
-                walked=walked, verified=verified, by_thread=by_thread,
-            )  # fmt: skip
-        for left_out in self.left_out:
-            yield DryShadow(self.process.pid, "", "", (), "", left_out=left_out)
-
-    def _refusal(self, shadow: Shadow, advice: Advice, points: list[AdvisedPoint]) -> str:
-        """The reason why points cannot be spliced, if there is one. ``points`` gets the points that need a splice."""
-
-        def look() -> None:
-            check_process(self.process)
-            points.extend(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
-
-        return _why(look)
+        """The functions and accesses that would be woven; the process is not touched. Raises CompileError, ImageError,
+        TargetError."""
+        return DryRun(self).shadows()
 
     @property
     def over(self) -> bool:
@@ -172,7 +129,7 @@ class WovenProcess:
         if self._unwinding is not None:
             self._unwinding.place(session.private[size : size + unwind])
         self._bounds = session.share(memory) + BOUNDS
-        self._reports = ReportReader(session.stored)
+        self._reports = ReportReader(session.stored, _Naming(self.process))
 
     @property
     def _elements(self) -> Iterator[MetElement]:
@@ -192,6 +149,9 @@ class WovenProcess:
 
         Raises UsageError, CompileError, TargetError; then unweave() has to be called.
         """
+        for each in self.shadows:
+            check_copies(each)
+        self._left_out += left_out(self.shadows)
         calls = [
             AdvisedCalls(one.view.entry, advice, one.met.number, one.met.function, one.met.partial)
             for one, advice in self.advice()
@@ -281,10 +241,16 @@ class WovenProcess:
             self._session.end()
 
 
-def _why(look: Callable[[], object]) -> str:
-    """The message of the UsageError that ``look`` raises; "" if it raises none."""
-    try:
-        look()
-    except UsageError as error:
-        return f"{error.message} ({error.slug})"
-    return ""
+class _Naming:
+    """Names addresses of a process's code, as image:function+0x12; those of no image are printed as numbers."""
+
+    def __init__(self, process: Process) -> None:
+        self._names = SymbolNames(process)
+
+    def __call__(self, address: int) -> str:
+        found = self._names.name(address)
+        if not found.module:
+            self._names.look()  # a library may have been opened since
+            found = self._names.name(address)
+        inside = f"{found.function}+{found.offset:#x}" if found.function else f"+{found.offset:#x}"
+        return f"{found.module}:{inside}" if found.module else f"{address:#x}"

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from gilk.lang.aspect.cells import Cell
 
-_CONVERSION = re.compile(r"%(?P<form>[-+ 0#]{0,5}\d{0,3}(?:\.\d{0,3})?)(?:hh|h|ll|l|z|j|t)?(?P<letter>[diuxXocspfge%])")
+_CONVERSION = re.compile(
+    r"%(?P<form>[-+ 0#]{0,5}\d{0,3}(?:\.\d{0,3})?)(?:hh|h|ll|l|z|j|t)?(?P<letter>pS|[diuxXocspfge%])"
+)
 
 
 def printed(form: str, cells: Sequence[Cell]) -> str:
@@ -29,7 +31,7 @@ def _converted(form: str, letter: str, cell: Cell) -> str:
     value = cell.value
     if isinstance(value, str) or letter == "s":
         return f"%{form.lstrip('0')}s" % value
-    if letter == "p":
+    if letter in ("p", "pS"):
         return hex(int(value))
     if letter in "fge":
         return f"%{form}{letter}" % value

@@ -102,7 +102,10 @@ class DryShadow:
     access or function that the aspect does without, and the reason; ``elements`` is then empty. ``points``: how many
     splices the function gets, together with the functions ``also``, to which it jumps at its end and in which its calls
     may return. ``walked``: the functions that are looked for on the stack; ``verified``: calls that are recorded are
-    compared with the stack. ``by_thread``: each hit asks whether its thread is a member of a group.
+    compared with the stack. ``by_thread``: each hit asks whether its thread is a member of a group. ``copies``: where
+    the function is inlined, or copied, "" if nowhere; None if there is no debug information that tells.
+    ``tactics``: how many of the splices there are of each tactic. ``calls``: what the C calls, of the program and its
+    libraries.
     """
 
     pid: int
@@ -117,6 +120,9 @@ class DryShadow:
     walked: tuple[str, ...] = ()
     verified: bool = False
     by_thread: bool = False
+    copies: str | None = ""
+    tactics: tuple[tuple[str, int], ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

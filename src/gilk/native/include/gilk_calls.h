@@ -19,6 +19,7 @@ struct gilk_about { /* struct gilk_advice */
 	gilk_u64 others[3];
 	gilk_u64 number;
 	const char *function, *image;
+	const void *address;
 };
 
 struct gilk_activation_head { /* struct gilk_activation */

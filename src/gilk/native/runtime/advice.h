@@ -44,6 +44,7 @@ struct gilk_advice {
 	gilk_u8 unused;
 	gilk_u64 number;  /* the number by which the advice's C knows the function (include/gilk_calls.h) */
 	const char *function, *image; /* their names */
+	gilk_u64 address; /* of the function */
 };
 
 enum gilk_advice_flags {

@@ -120,8 +120,10 @@ def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> W
 def _head(met: MetAccess) -> Iterator[str]:
     yield "#include <gilk_variable.h>"
     names = ", ".join(f'{{"{function}", "{image}"}}' for image, function in met.functions)
-    yield f"static const struct gilk_join_point gilk_join_points[] = {{ {names} }};"
-    yield "#define jp (gilk_join_points[gilk_own_site()->number])"
+    yield "struct gilk_join_point { const char *function, *image; const void *pc; };"
+    yield f"static const struct {{ const char *function, *image; }} gilk_places[] = {{ {names} }};"
+    place = "gilk_places[gilk_own_site()->number]"
+    yield f"#define jp ((struct gilk_join_point){{{place}.function, {place}.image, (const void *)gilk_own_pc()}})"
     if not met.by_address:
         numbers = f"{met.start:#x}UL, {met.size}UL, {int(met.whole)}"
         yield f"static const struct gilk_variable gilk_variable = {{ {numbers} }};"

@@ -91,7 +91,6 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
     for word, how in (("join", "GILK_JOINS"), ("leave", "GILK_LEAVES")):
         yield f"#define {word}(group, pid) gilk_regroup(GILK_WHOSE, {how}, GILK_GROUP_##group, pid)"
-    yield "struct gilk_join_point { const char *function, *image; };"
     yield "extern int *__errno_location(void);"
 
 
@@ -99,7 +98,10 @@ def _place() -> Iterator[str]:
     """The definition of ``jp``. The C serves all functions that are declared alike, so the engine tells which one is
     called.
     """
-    yield "#define jp ((struct gilk_join_point){gilk_own_call()->about->function, gilk_own_call()->about->image})"
+    about = "gilk_own_call()->about"
+    values = f"{about}->function, {about}->image, {about}->address, (const void *)gilk_own_call()->caller"
+    yield "struct gilk_join_point { const char *function, *image; const void *pc, *caller; };"
+    yield f"#define jp ((struct gilk_join_point){{{values}}})"
 
 
 def table_function(table: CheckedTable, at: int) -> str:

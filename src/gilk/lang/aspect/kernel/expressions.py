@@ -85,6 +85,8 @@ class ConfinedExpressions:
                 return self._names.named(name)
             case ast.Member(base=base, name=name, arrow=True):
                 return f"({self.of(base)})->{name}"
+            case ast.Member(base=ast.Name(name="jp"), name=name) if name not in ("function", "image"):
+                raise Confined(f"in the kernel, jp has no {name}: function and image are its members")
             case ast.Member(base=base, name=name):
                 if not _is_place(base) and not isinstance(base, ast.Name):
                     raise Confined(f".{name} is of what has no address")

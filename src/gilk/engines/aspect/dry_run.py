@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What would be woven into a process, which is not touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gilk.engines.aspect.inlined_copies import check_copies, copies_of, left_out
+from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
+from gilk.errors import UsageError
+from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, walked_for
+from gilk.lang.aspect.woven import DryShadow, WovenElement
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint, check_process, wanted
+from gilk.splice.advice import ReachedEntry
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.aspect.access_shadows import AccessShadow
+    from gilk.engines.aspect.shadows import Shadow
+    from gilk.engines.aspect.woven_process import WovenProcess
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """A function with its advice, and the points that this needs. ``why``: the reason why it cannot be had, or ""."""
+
+    shadow: Shadow
+    advice: Advice
+    points: tuple[AdvisedPoint, ...]
+    why: str
+
+
+#: An access and its advice; accesses that are told together have equal keys: image, function, elements.
+_Access = tuple["AccessShadow", AdvisedAccess]
+_Together = tuple[str, str, tuple[WovenElement, ...]]
+
+
+class DryRun:
+    """The functions and accesses of one process that would have advice. Raises CompileError."""
+
+    def __init__(self, woven: WovenProcess) -> None:
+        self._woven, self._process = woven, woven.process
+        self._calls = [self._looked_at(*each) for each in woven.advice()]
+        self._accesses: list[_Access] = list(zip(woven.accesses, woven.accessed(), strict=True))
+        self._planned = self._plan()
+
+    def _looked_at(self, shadow: Shadow, advice: Advice) -> _Calls:
+        points: list[AdvisedPoint] = []
+
+        def look() -> None:
+            check_process(self._process)
+            check_copies(shadow)
+            points.extend(wanted(self._process, shadow.view.entry, advice, advice.compiled().proceeds))
+
+        why = _why(look)
+        return _Calls(shadow, advice, () if why else tuple(points), why)
+
+    def _plan(self) -> Planned:
+        """The outcomes of all points but those of accesses by address, of which there are thousands."""
+        named = [advised.wanted for shadow, advised in self._accesses if not shadow.by_address]
+        return planned(self._process, [*(one.wanted for each in self._calls for one in each.points), *named])
+
+    def shadows(self) -> Iterator[DryShadow]:
+        yield from map(self._of_calls, self._calls)
+        yield from self._of_accesses()
+        for without in (*self._woven.left_out, *left_out(self._woven.shadows)):
+            yield DryShadow(self._process.pid, "", "", (), "", left_out=without)
+
+    def _of_calls(self, one: _Calls) -> DryShadow:
+        met, points = one.shadow.met, [each.wanted for each in one.points]
+        why = one.why or refusal(self._planned, points)
+        if why and met.partial:
+            return DryShadow(self._process.pid, met.image, met.function, (), "", left_out=f"{met.function}: {why}")
+        also = dict.fromkeys(each.wanted.function.name for each in one.points if each.kind is ReachedEntry)
+        return DryShadow(
+            self._process.pid, met.image, met.function, _elements(met.elements), why, points=len(points),
+            also=tuple(also), walked=walked_for(met.elements), verified=verifies(met.elements),
+            by_thread=asks_threads(met.elements), copies=copies_of(one.shadow),
+            tactics=tactics(self._planned, points), calls=one.advice.compiled().calls if points else (),
+        )  # fmt: skip
+
+    def _of_accesses(self) -> Iterator[DryShadow]:
+        """The accesses, counted by function and elements."""
+        why = _why(lambda: check_process(self._process))
+        together: dict[_Together, list[_Access]] = {}
+        for one in self._accesses:
+            together.setdefault(_key(one), []).append(one)
+        for (image, function, elements), each in together.items():
+            every = _met(each[0][0])
+            points = [advised.wanted for shadow, advised in each if not shadow.by_address]
+            advice = {id(side): side for _, one in each for side in (one.read, one.write) if side is not None}
+            called = dict.fromkeys(name for side in advice.values() for name in side.compiled().calls)
+            yield DryShadow(
+                self._process.pid, image, function, elements, why or refusal(self._planned, points), len(each),
+                walked=walked_for(every), verified=verifies(every), by_thread=asks_threads(every),
+                tactics=tactics(self._planned, points), calls=tuple(called),
+            )  # fmt: skip
+
+
+def _key(one: _Access) -> _Together:
+    where = one[0].where
+    return where.loaded.name, where.access.function.name, _elements(_met(one[0]))
+
+
+def _met(one: AccessShadow) -> list[MetElement]:
+    return [each for met in (one.read, one.write) if met is not None for each in met.elements]
+
+
+def _elements(met: Sequence[MetElement]) -> tuple[WovenElement, ...]:
+    return tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met)
+
+
+def _why(look: Callable[[], object]) -> str:
+    """The message of the UsageError that ``look`` raises; "" if it raises none."""
+    try:
+        look()
+    except UsageError as error:
+        return f"{error.message} ({error.slug})"
+    return ""
