@@ -17,6 +17,7 @@ from gilk.lang.d.meaning.world import World
 from gilk.lang.d.passes import (
     arguments,
     declarations,
+    descriptions,
     emptiness,
     inlines,
     options,
@@ -92,6 +93,11 @@ OF_EACH_TEXT = (
 #: Passes over each clause in turn, from items.Clause to tree.Clause, with SharedNames; a clause knows the variables of
 #: the clauses before it, and all its mistakes are found before those of the next clause.
 OF_EACH_CLAUSE = (
+    Pass(
+        "descriptions", descriptions.run,
+        "DTrace asks how far one may rely on a description before it looks at what the clause does.",
+        reads=("pragmas", "least"),
+    ),
     Pass(
         "types", types.run,
         "An action's arguments are known when they have types; DTrace types a whole clause before it makes code of it.",
