@@ -142,7 +142,11 @@ def _text(unit: ParsedText, state: SharedNames) -> None:
     checked: ParsedText = _through(OF_EACH_TEXT, unit, state)
     for item in checked.program.items:
         if isinstance(item, items.Clause):
+            destructive = state.destructive
             clause: tree.Clause = _through(OF_EACH_CLAUSE, item, state)
+            if unit.text.is_library:  # DTrace compiles its clauses, too, and forgets them
+                state.destructive = destructive
+                continue
             places = tuple(each.span for each in item.probes)
             lines = tuple(unit.program.place(place)[1] for place in places)
             state.clauses.append(replace(clause, lines=lines, places=places))
