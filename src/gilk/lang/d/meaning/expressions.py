@@ -14,7 +14,7 @@ from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.arguments import Arguments
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, DEPTHS, OF_STACKS, OF_THE_KERNEL, builtin, is_builtin
 from gilk.lang.d.meaning.calls import Calls, is_of_another_context
-from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.declarations import Declarations, only_types
 from gilk.lang.d.meaning.inlines import Inlines
 from gilk.lang.d.meaning.places import Places, multidimensional
 from gilk.lang.d.meaning.scope import Scope
@@ -321,7 +321,8 @@ class Expressions:
         return operands.as_string(self.check(expression.operand), expression.span)
 
     def _offsetof(self, expression: ast.Offsetof) -> ir.Expression:
-        type_ = self.declarations.complete(self.declarations.type_name(expression.type))
+        with only_types(expression.type.base):
+            type_ = self.declarations.complete(self.declarations.type_name(expression.type))
         member = type_.member(expression.member) if isinstance(type_, Record) else None
         if member is not None and member.bits:
             what = f"cannot take offset of a bit-field: {expression.member}"
