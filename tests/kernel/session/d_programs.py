@@ -6,10 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.machine import OtherMachine
+from gilk.engines.dtrace.outlet import Shell
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
@@ -22,6 +24,16 @@ from gilk.targets.kernel.target import KernelTarget
 from tests.lang.d.sessions import Pages
 
 LIMIT = 120.0  # seconds for a program that does not end by itself
+
+
+class ThePages(Pages):
+    """An outlet whose commands do run, and have their output among the program's."""
+
+    def system(self, command: bytes, shell: Shell) -> int:
+        said = BytesIO()
+        status = shell(command, said)
+        self.write(said.getvalue())
+        return status
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ def ran(
         refused = consumer.start()
         assert not refused, refused
         work()
-        pages, printer = Pages(), Printer(Messages(), Style.of(consumer.options))
+        pages, printer = ThePages(), Printer(Messages(), Style.of(consumer.options))
         for event in consumer.events(lambda: time.monotonic() > due, pages, formatted):
             pages.take(printer, event)
         lines = [line for line in bytes(pages.output).decode().splitlines() if line]

@@ -86,6 +86,18 @@ def test_raise_ends_only_the_process_at_the_probe(kernel: KernelTarget, guest: G
     assert not guest.complaints()
 
 
+def test_a_command_of_system_runs_where_the_kernel_is(kernel: KernelTarget, guest: Guest) -> None:
+    """Its output is the program's, and the program's own probes see its process."""
+    text = """
+        BEGIN { system("uname -r; exit %d", 3 + 4); }
+        proc:::exec-success /execname == "uname"/ { named++; }
+        proc:::exit /execname == "sh" && args[0] == 1/ { ended++; }
+        tick-100ms /ended/ { printf("%d %d\\n", named > 0, ended); exit(0); }"""
+    done = ran(kernel, text, destructive="")
+    assert (done.lines, done.errors) == ([guest.link.release, "1 1"], "")
+    assert not guest.complaints()
+
+
 def test_signals_that_may_not_be_sent_are_not_sent(kernel: KernelTarget, guest: Guest) -> None:
     """No signal is sent to the program's own client, from interrupts, or with an invalid number."""
     text = """

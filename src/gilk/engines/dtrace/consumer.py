@@ -18,7 +18,7 @@ from gilk.engines.dtrace.compiled import Compiled, ProgramText, compile_programs
 from gilk.engines.dtrace.enabling import Enabled, enable
 from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.names import Names
-from gilk.engines.dtrace.outlet import Outlet
+from gilk.engines.dtrace.outlet import Outlet, shell_here
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.tracing import Engine, Happening
@@ -264,7 +264,8 @@ class Consumer:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))
         known, live = self.tracing.known, self.tracing.aggregations
         self._aggregated = Aggregated(known, live, self.options, names)
-        return Acting(self.options, names, self._aggregated, outlet, formatted)
+        shell = shell_here if self.machine is None else self.machine.shell
+        return Acting(self.options, names, self._aggregated, outlet, formatted, shell)
 
     def contents(self) -> list[Snapshot]:
         """The present contents of the aggregations; the ``stop`` function of `events` may call this."""
