@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gilk.engines.dtrace import libraries, verbose
 from gilk.engines.dtrace.acting import Acting, Formatted
 from gilk.engines.dtrace.aggregated import Aggregated
-from gilk.engines.dtrace.compiled import Compiled, ProgramText, compile_programs
+from gilk.engines.dtrace.compiled import Compiled, DoesNotCompile, ProgramText, compile_programs
 from gilk.engines.dtrace.enabling import Enabled, enable
 from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.names import Names
@@ -81,7 +81,13 @@ class Consumer:
         self._as_asked = deepcopy(self.options)
         self._images = self.process.loaded() if self.process is not None else ()
         self._open_later()
-        self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self.libraries())
+        try:
+            self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self.libraries())
+        except DoesNotCompile as error:
+            if error.begun is not None:  # DTrace looks for the probes of a clause before it asks what the clause means
+                self.compiled = Compiled(*error.begun, lambda description: ())
+                self.enable(listing or self.options.flag("zdefs"), listing)
+            raise
         self.enabled = self.enable(listing or self.options.flag("zdefs"), listing)
 
     def enable(self, zero: bool, listing: bool = False) -> Enabled:

@@ -13,10 +13,11 @@ from gilk.lang.syntax.source import Rejected, Span
 
 def run(clause: items.Clause, state: SharedNames) -> items.Clause:
     """The clause itself. Raises Rejected."""
-    for probe in clause.probes if state.least is not None else ():
+    least = state.least
+    for probe in clause.probes:
         description = described(probe.text)
         found = of_provider(description.provider, state.pragmas.providers).of(description)
-        if found.below(state.least):
+        if least is not None and found.below(least):
             what = f"attributes for clause ({found}) are less than predefined minimum"
             end = clause.span.end  # where a clause has its line, for DTrace
             raise Rejected(Tag.D_ATTR_MIN, Span(end - 1, end), what)
