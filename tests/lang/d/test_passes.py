@@ -27,7 +27,7 @@ LISTS = [
 ]
 PASSES = (*OF_ALL, *OF_EACH_TEXT, *OF_EACH_CLAUSE)
 #: The parts of the state that exist before the first pass.
-GIVEN = {"macros", "options", "scope", "expressions", "pragmas", "least", "empty", "clauses", "allocated"}
+GIVEN = {"macros", "options", "scope", "expressions", "pragmas", "least", "empty", "processor", "clauses", "allocated"}
 
 
 @pytest.mark.parametrize(("passes", "first", "last", "state"), LISTS)

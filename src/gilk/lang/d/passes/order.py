@@ -23,6 +23,7 @@ from gilk.lang.d.passes import (
     inlines,
     options,
     pragmas,
+    processor,
     reading,
     records,
     scratch,
@@ -119,6 +120,11 @@ OF_EACH_CLAUSE = (
         "Records are laid out of typed values, statement by statement, as DTrace does when it makes code: of two "
         "mistakes in what actions are given the upper one is told.",
         reads=("scope", "expressions", "clauses"), fills=("scope", "destructive"),
+    ),
+    Pass(
+        "processor", processor.run,
+        "Whatever a clause does by now, its probe does not fire on other processors.",
+        reads=("processor",),
     ),
 )  # fmt: skip
 
