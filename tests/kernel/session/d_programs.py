@@ -72,8 +72,18 @@ def ran(
     kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (),
     pids: Sequence[int] = (), work: Callable[[], object] = lambda: None, **options: str,
 ) -> Ran:  # fmt: skip
-    """Run a program until it ends, or the command or ``pids`` do. ``work`` is done meanwhile."""
+    """Compile and run a program until it ends, or the command or ``pids`` do. ``work`` is done meanwhile."""
     consumer, target = program(kernel, text, command, arguments, pids, **options)
+    try:
+        return finished(consumer, work)
+    finally:
+        if target:
+            said = bytearray()
+            kernel.link.spawn(["sh", "-c", f"kill -KILL {target} || true"], said.extend, said.extend).wait(LIMIT)
+
+
+def finished(consumer: Consumer, work: Callable[[], object] = lambda: None) -> Ran:
+    """Run a compiled program until it ends, or its command or processes do. ``work`` is done meanwhile."""
     assert consumer.machine is not None
     due = time.monotonic() + LIMIT
     try:
@@ -87,6 +97,3 @@ def ran(
         return Ran(lines, pages.errors, consumer.exit_status, consumer.restored, time.monotonic() <= due)
     finally:
         consumer.machine.close()
-        if target:
-            said = bytearray()
-            kernel.link.spawn(["sh", "-c", f"kill -KILL {target} || true"], said.extend, said.extend).wait(LIMIT)

@@ -90,6 +90,12 @@ class OtherMachine(MachineView):
         """Connect to the machine ``where``: ``lab`` or ``ssh:HOST``. Raises as runs.elsewhere.reach()."""
         return cls(reach(where))
 
+    @property
+    def own(self) -> int:
+        """The number of gilk's own process there; 0 if that is not known. Raises TargetError `command-timeout`,
+        MachineGone."""
+        return self._elsewhere.relay()
+
     def start(self, command: Sequence[str]) -> int:
         """Start the command there, stopped until `release`; returns its pid. Raises TargetError `cannot-launch`."""
         words = ["sh", "-c", _WAITING, "sh", *command]
