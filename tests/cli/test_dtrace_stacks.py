@@ -103,7 +103,8 @@ def test_stacks_as_keys_and_in_formats_have_names_of_functions(dtrace: Dtrace) -
         {NOTE}:entry /arg0 == 1 || arg0 == 2/ {{
             @stack["k", ustack()] = sum(arg0); @two[ustack(2, 100)] = count(); @name[usym(ucaller)] = avg(arg0);
             @module[umod(ucaller)] = max(arg0); @address[uaddr(ucaller)] = count(); @deep = max(ustackdepth); }}
-        END {{ printa("depth %@d\\n", @deep); printa("%s%-3k=%@d\\n", @stack); printa(@name); printa(@module); printa(@two); }}"""
+        END {{ printa("depth %@d\\n", @deep); }}
+        END {{ printa("%s%-3k=%@d\\n", @stack); printa(@name); printa(@module); printa(@two); }}"""
     output = dtrace("-n", program, "-c", shlex.quote(str(build("stacks", "nofp"))))
     assert "k\n   stacks`note\n   stacks`recursive+0x" in output
     lines = output.splitlines()
