@@ -126,6 +126,32 @@ def test_programs_that_scripts_run_are_built(suite: Path) -> None:
     assert results(conformance(suite, "--json", "--build", "--only", "*workload.sh"))["tst.workload.sh"][0] == "passed"
 
 
+def test_programs_beside_a_test_say_whether_it_runs_and_what_it_traces(suite: Path) -> None:
+    place = suite / "test"
+    programs = {
+        "beside/tst.own.t": "exit 0", "beside/tst.not_now.x": "exit 1", "not_here/test.x": "exit 2",
+        "here/test.x": "exit 0", "triggers/prog": "exec sleep 60",
+    }  # fmt: skip
+    for name, text in programs.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(f"#!/bin/sh\n{text}\n")
+        (place / name).chmod(0o755)
+    for name in ("beside/tst.own.d", "beside/tst.not_now.d", "not_here/tst.one.d", "here/tst.one.d"):
+        (place / name).write_text("print OPTIONS;")
+    (place / "beside" / "tst.own.r").write_text("-c test/beside/tst.own.t\n")
+    (place / "beside" / "tst.begun.sh").write_text("""
+        # @@trigger: prog
+        # @@trigger-timing: before
+        # @@runtest-opts: -p $_pid
+        kill -0 ${dt_flags#-p }""")
+    found = {name: each[0] for name, each in results(conformance(suite, "--json", "--only", "*here/*")).items()}
+    found |= {name: each[0] for name, each in results(conformance(suite, "--json", "--only", "*beside/*")).items()}
+    assert found == {
+        "beside/tst.begun.sh": "passed", "beside/tst.not_now.d": "skipped", "beside/tst.own.d": "passed",
+        "here/tst.one.d": "passed", "not_here/tst.one.d": "skipped",
+    }  # fmt: skip
+
+
 def test_alone_selects_tests_that_need_no_kernel_and_no_program(suite: Path) -> None:
     done = conformance(suite, "--json", "--alone", "--only", "*tst.[abko]*")
     assert set(results(done)) == {"tst.alike.d", "tst.bpf.d", "tst.options.d", "tst.ordered.d", "tst.other.d"}

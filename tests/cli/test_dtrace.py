@@ -100,6 +100,15 @@ def test_counts_of_each_processor_add_up(dtrace: Dtrace) -> None:
     assert len(each) == os.cpu_count()
 
 
+def test_probes_fire_on_the_processor_of_the_option_only(dtrace: Dtrace) -> None:
+    """taskset(1) goes to one processor, and executes a program there."""
+    first, *_, last = sorted(os.sched_getaffinity(0)) * 2
+    program = 'syscall::execve:entry { n++; } END { printf("calls %d\\n", n); }'
+    for cpu in {first, last}:
+        done = dtrace("-q", "-x", f"cpu={cpu}", "-c", f"taskset -c {last} true", "-n", program)
+        assert done.returncode == 0 and ("calls 0" in done.stdout) == (cpu != last), done.stdout
+
+
 INTERRUPTED = """
 import os, sys
 from gilk.engines.dtrace.consumer import Consumer

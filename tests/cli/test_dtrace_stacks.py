@@ -99,13 +99,16 @@ def test_stacks_through_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
 def test_stacks_as_keys_and_in_formats_have_names_of_functions(dtrace: Dtrace) -> None:
     """Addresses in one function share a row; names are found though the process has ended by then."""
     program = f"""#pragma D option ustackframes=2
+        #pragma D option maxframes=2
         {NOTE}:entry /arg0 == 1 || arg0 == 2/ {{
             @stack["k", ustack()] = sum(arg0); @two[ustack(2, 100)] = count(); @name[usym(ucaller)] = avg(arg0);
-            @module[umod(ucaller)] = max(arg0); @address[uaddr(ucaller)] = count(); }}
+            @module[umod(ucaller)] = max(arg0); @address[uaddr(ucaller)] = count(); @deep = max(ustackdepth); }}
+        END {{ printa("depth %@d\\n", @deep); }}
         END {{ printa("%s%-3k=%@d\\n", @stack); printa(@name); printa(@module); printa(@two); }}"""
     output = dtrace("-n", program, "-c", shlex.quote(str(build("stacks", "nofp"))))
     assert "k\n   stacks`note\n   stacks`recursive+0x" in output
     lines = output.splitlines()
+    assert "depth 2" in lines  # a stack has as many frames as maxframes says
     assert lines.count(f"  {'stacks`on_the_stack':<50} {2:16}") == 1
     assert lines.count(f"  {'stacks`recursive':<50} {1:16}") == 1
     assert lines.count(f"  {'stacks':<50} {2:16}") == 1

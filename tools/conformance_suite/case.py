@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ _CHANGES_MACHINE = re.compile(
     r"|\bip\s+(?:addr|link|netns|route)\b"
 )
 _MOST_TRIES = 10
+#: The place of the programs that tests trace.
+TRIGGERS = "test/triggers"
 _BEGINS_ELSEWHERE = (
     "usdt",
     "pid",
@@ -75,9 +78,19 @@ class Case:
 
     @property
     def trigger(self) -> str:
-        """The program that the test traces; "" without one. Scripts start their programs themselves."""
-        given = self.directives.get("trigger", "none")
-        return "" if self.is_script or given in ("none", "") else given
+        """The program that the test traces, as a path below ``root``, and its arguments; "" without one. Scripts start
+        most of their programs themselves."""
+        given = self.directives.get("trigger", "")
+        if given not in ("none", ""):
+            return f"{TRIGGERS}/{given}"
+        own = Path(self.name).with_suffix(".t")
+        return str(own) if not given and os.access(self.root / own, os.X_OK) else ""
+
+    @property
+    def exclusions(self) -> list[Path]:
+        """The files that say that the test, or all tests of its folder, is expected to fail or cannot run."""
+        here = [self.beside(".x"), *(folder / "test.x" for folder in self.path.parents if folder != self.root)]
+        return [each for each in here if each.is_relative_to(self.root) and each.exists()]
 
     @property
     def tries(self) -> int:

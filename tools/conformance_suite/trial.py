@@ -20,7 +20,6 @@ _INCLUDES = ("-Iinclude", "-Iuts/common", "-Ilibdtrace", "-DARCH_x86_64")
 _PLAIN = (  # compilers differ in what they print besides line and error
     "-fno-diagnostics-show-caret -fdiagnostics-color=never -fno-diagnostics-show-option -fno-show-column"
 )
-_TRIGGERS = Path("test") / "triggers"
 
 
 def stand_in(folder: Path, command: list[str]) -> Path:
@@ -48,8 +47,8 @@ class Manner:
 
 
 def trial(case: Case, manner: Manner) -> Verdict:
-    expected_to_fail = case.beside(".x").exists() or "xfail" in case.directives
-    if "skip" in case.directives or ("no-xfail" not in case.directives and expected_to_fail):
+    expected_to_fail = "xfail" in case.directives and "no-xfail" not in case.directives
+    if "skip" in case.directives or expected_to_fail or any(_excludes(each, case) for each in case.exclusions):
         return Verdict("skipped", "the suite says so")
     if case.changes_the_machine and not manner.anything:
         return Verdict("skipped", "it changes settings of the machine")
@@ -57,7 +56,7 @@ def trial(case: Case, manner: Manner) -> Verdict:
         return Verdict("skipped", "what its shell does happens here, not where the kernel is")
     if manner.elsewhere and _begins_first(case):
         return Verdict("skipped", "the program that it traces would begin here, not where the kernel is")
-    trigger = case.root / _TRIGGERS / case.trigger.split(" ")[0]
+    trigger = case.root / case.trigger.split(" ")[0]
     if case.trigger and not trigger.exists():
         return Verdict("skipped", f"{trigger.name} is not built")
     for _ in range(case.tries):
@@ -66,6 +65,14 @@ def trial(case: Case, manner: Manner) -> Verdict:
         if verdict.result == "passed":
             break
     return verdict
+
+
+def _excludes(file: Path, case: Case) -> bool:
+    """Whether the file says that the test is expected to fail; one that is a program says so by its exit status."""
+    if not os.access(file, os.X_OK):
+        return True
+    done = subprocess.run([str(file)], cwd=case.root, capture_output=True, timeout=_DEADLINE, check=False)
+    return done.returncode != 0
 
 
 def _begins_first(case: Case) -> bool:
@@ -88,7 +95,9 @@ def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
         environment["dt_flags"] = case.directives.get("runtest-opts", "")
     started = None
     if _begins_first(case):
-        started = _start([str(_TRIGGERS / word) for word in case.trigger.split()[:1]], case, environment)
+        started = _start(case.trigger.split(), case, environment)
+        given = environment["dt_flags"] if case.is_script else ""
+        environment["dt_flags"] = re.sub(r"\$_pid\b", str(started.pid), given)
     try:
         words = _words(case, tool, environment, started)
         ran = _run(words, case, environment, deadline)
@@ -103,11 +112,15 @@ def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
 def _words(case: Case, tool: Path, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
     if case.is_script:
         return ["bash", case.name, str(tool)]
-    words = [str(tool), *(["-e"] if case.kind == "demo" and "trigger" not in case.directives else []), *_INCLUDES]
+    words = [
+        str(tool),
+        *(["-e"] if case.kind == "demo" and not case.trigger and "trigger" not in case.directives else []),
+        *_INCLUDES,
+    ]
     words += ["-xerrtags"] if case.tag.startswith("D_") else []
     words += ["-xdroptags"] if case.kind == "drp" else []
     words += [*_own_options(case), "-s", case.name, *_options(case, environment, traced)]
-    return words + (["-c", str(_TRIGGERS / case.trigger)] if case.trigger and traced is None else [])
+    return words + (["-c", case.trigger] if case.trigger and traced is None else [])
 
 
 def _own_options(case: Case) -> list[str]:

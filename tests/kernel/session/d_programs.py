@@ -6,10 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.machine import OtherMachine
+from gilk.engines.dtrace.outlet import Shell
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
@@ -22,6 +24,16 @@ from gilk.targets.kernel.target import KernelTarget
 from tests.lang.d.sessions import Pages
 
 LIMIT = 120.0  # seconds for a program that does not end by itself
+
+
+class ThePages(Pages):
+    """An outlet whose commands do run, and have their output among the program's."""
+
+    def system(self, command: bytes, shell: Shell) -> int:
+        said = BytesIO()
+        status = shell(command, said)
+        self.write(said.getvalue())
+        return status
 
 
 @dataclass(frozen=True)
@@ -60,21 +72,28 @@ def ran(
     kernel: KernelTarget, text: str, command: Sequence[str] = (), arguments: Sequence[str] = (),
     pids: Sequence[int] = (), work: Callable[[], object] = lambda: None, **options: str,
 ) -> Ran:  # fmt: skip
-    """Run a program until it ends, or the command or ``pids`` do. ``work`` is done meanwhile."""
+    """Compile and run a program until it ends, or the command or ``pids`` do. ``work`` is done meanwhile."""
     consumer, target = program(kernel, text, command, arguments, pids, **options)
+    try:
+        return finished(consumer, work)
+    finally:
+        if target:
+            said = bytearray()
+            kernel.link.spawn(["sh", "-c", f"kill -KILL {target} || true"], said.extend, said.extend).wait(LIMIT)
+
+
+def finished(consumer: Consumer, work: Callable[[], object] = lambda: None) -> Ran:
+    """Run a compiled program until it ends, or its command or processes do. ``work`` is done meanwhile."""
     assert consumer.machine is not None
     due = time.monotonic() + LIMIT
     try:
         refused = consumer.start()
         assert not refused, refused
         work()
-        pages, printer = Pages(), Printer(Messages(), Style.of(consumer.options))
+        pages, printer = ThePages(), Printer(Messages(), Style.of(consumer.options))
         for event in consumer.events(lambda: time.monotonic() > due, pages, formatted):
             pages.take(printer, event)
         lines = [line for line in bytes(pages.output).decode().splitlines() if line]
         return Ran(lines, pages.errors, consumer.exit_status, consumer.restored, time.monotonic() <= due)
     finally:
         consumer.machine.close()
-        if target:
-            said = bytearray()
-            kernel.link.spawn(["sh", "-c", f"kill -KILL {target} || true"], said.extend, said.extend).wait(LIMIT)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from gilk.engines.dtrace import asked
+from gilk.engines.dtrace.machine import OtherMachine
 from gilk.errors import TargetError
+from gilk.runs.elsewhere import Elsewhere
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
-from tests.kernel.session.d_programs import program, ran
+from tests.kernel.session.d_programs import finished, program, ran
 from tests.kernel.session.test_d_uprobes import FRAMES, PATIENCE, Turning, turning
 from tests.programs.build import compile_to
 
@@ -83,6 +86,23 @@ def test_raise_ends_only_the_process_at_the_probe(kernel: KernelTarget, guest: G
         assert b"turns 5\n" not in process.said
         assert not done.errors
         other.turn(1)
+    assert not guest.complaints()
+
+
+def test_a_command_of_system_runs_where_the_kernel_is(kernel: KernelTarget, guest: Guest) -> None:
+    """Its output is the program's, and the program's own probes see its process, whose parent is $pid."""
+    text = """
+        #pragma D option destructive
+        #pragma D option quiet
+        BEGIN { system("uname -r; exit %d", 3 + 4); }
+        proc:::exec-success /execname == "uname"/ { named++; }
+        proc:::exit /execname == "sh" && ppid == $pid && args[0] == 1/ { ended++; }
+        tick-100ms /ended/ { printf("%d %d\\n", named > 0, ended); exit(0); }"""
+    machine = OtherMachine(Elsewhere(guest.link, lambda: None), kernel)
+    consumer = asked.on(machine, asked.Asked((("n", text),)))
+    consumer.compile()
+    done = finished(consumer)
+    assert (done.lines, done.errors) == ([guest.link.release, "1 1"], "")
     assert not guest.complaints()
 
 

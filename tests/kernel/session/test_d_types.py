@@ -84,13 +84,16 @@ def test_system_calls_have_the_types_of_their_arguments(kernel: KernelTarget, ca
     """The types are those of a call's format file: int and long, whose upper bits have no meaning or all of it, and
     pointers."""
     text = """
-        syscall::getpgid:entry /pid == $target/ { @ = sum(args[0]); @size[sizeof (args[0])] = count(); }
+        getpgid:entry /pid == $target/ { @ = sum(args[0]); @size[sizeof (args[0])] = count(); }
         syscall::openat:entry /pid == $target/ { @names[args[0], copyinstr((uintptr_t)args[1])] = count(); }
         syscall::newfstat:entry /pid == $target/ { @members[sizeof (args[1]->st_size)] = count(); }
         syscall::msgsnd:entry /pid == $target/ { @text[args[1]->mtype, args[2]] = count(); }
         END { printa("%@d\\n", @); printa("%d %@d\\n", @size); printa("%d %d %@d\\n", @text); }"""
     total = sum(range(0x1000, 0x1000 + TIMES))
     assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [str(total), f"4 {TIMES}", f"1 100 {TIMES}"]
+    with pytest.raises(DoesNotCompile) as caught:
+        ran(kernel, "getpgid:entry { trace(args[1]); }")
+    assert caught.value.wrong.diagnostic.tag == "D_ARGS_IDX"
 
 
 def test_a_kernel_stack_is_the_one_that_ftrace_records(kernel: KernelTarget, guest: Guest, calls: Path) -> None:

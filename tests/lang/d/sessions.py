@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.outlet import Shell
 from gilk.engines.dtrace.tracing import Firing
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
@@ -36,7 +37,7 @@ class Pages:
         self.errors += printer.complaint(event)
         self.write(printer.output(event))
 
-    def system(self, command: bytes) -> int:
+    def system(self, command: bytes, shell: Shell) -> int:
         self.output += b"system(" + command + b")\n"
         return 0
 

@@ -27,7 +27,7 @@ LISTS = [
 ]
 PASSES = (*OF_ALL, *OF_EACH_TEXT, *OF_EACH_CLAUSE)
 #: The parts of the state that exist before the first pass.
-GIVEN = {"macros", "options", "scope", "expressions", "pragmas", "least", "empty", "clauses", "allocated"}
+GIVEN = {"macros", "options", "scope", "expressions", "pragmas", "least", "empty", "processor", "clauses", "allocated"}
 
 
 @pytest.mark.parametrize(("passes", "first", "last", "state"), LISTS)
@@ -93,6 +93,7 @@ def refused(text: str, *more: str) -> str:
         ("BEGIN { (0)(1); } struct a { struct b b; };", "D_FUNC_IDENT"),
         ("#pragma D option quiet=7\nBEGIN { trace(; }", "D_PRAGMA_OPTSET"),
         ("typedef nonesuch_t mine_t; BEGIN { nonesuch(); }", "D_SYNTAX"),
+        ("BEGIN { trace(offsetof(nonesuch_t, a)); nonesuch(); }", "D_SYNTAX"),
         ("#pragma D option quiet=7\nBEGIN { nonesuch(); }", "D_PRAGMA_OPTSET"),
         ("BEGIN { nonesuch(); } void x;", "D_DECL_VOIDOBJ"),
         ("#pragma D binding \"1.0\" x\nBEGIN { nonesuch(); }", "D_PRAGMA_UNUSED"),

@@ -118,4 +118,4 @@ def test_verbose_output_of_a_compiled_program_has_its_stability() -> None:
 
 def test_a_program_as_stable_as_amin_requires_compiles() -> None:
     least = "#pragma D option amin=evolving/evolving/common\n"
-    assert statements(least + "BEGIN { trace(htonl(1)); }") == "Evolving/Evolving/Common"
+    assert statements(least + "dtrace:::BEGIN { trace(htonl(1)); }") == "Evolving/Evolving/Common"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from gilk.engines.dtrace.aggregated import Aggregated
 from gilk.engines.dtrace.names import Names
-from gilk.engines.dtrace.outlet import Outlet
+from gilk.engines.dtrace.outlet import Outlet, Shell, shell_here
 from gilk.engines.dtrace.tracing import Firing, Happening
 from gilk.lang.d import tree
 from gilk.lang.d.options import BadOption, Options
@@ -22,13 +22,14 @@ Formatted = Callable[[events.Printed], bytes]
 @dataclass
 class Acting:
     """Carries out actions. ``options``: setopt() changes them. ``formatted``: makes commands and names of files of
-    printf-like actions."""
+    printf-like actions. ``shell``: runs the commands of system()."""
 
     options: Options
     names: Names
     aggregated: Aggregated
     outlet: Outlet
     formatted: Formatted
+    shell: Shell = shell_here
 
     def act(self, happening: Happening) -> Iterator[events.Event]:
         """Carry out the actions of a record, or pass on another happening; yields events.
@@ -105,7 +106,7 @@ class Acting:
         command = self.formatted(self._printf(firing, action))
         if b"\0" in command:
             return _failed(firing, "couldn't run a command with a NUL in it")
-        return events.CommandRan(command, self.outlet.system(command))
+        return events.CommandRan(command, self.outlet.system(command, self.shell))
 
     def _freopen(self, firing: Firing, action: tree.Data) -> events.Event:
         name = self.formatted(self._printf(firing, action))

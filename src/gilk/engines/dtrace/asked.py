@@ -122,7 +122,8 @@ def _consumer_on(machine: OtherMachine, asked: Asked, options: Options, texts: l
     target = machine.start(asked.command) if asked.command else asked.pid or 0
     if not asked.command and asked.pid is not None:
         machine.attend((asked.pid, *asked.others), asked.by_number)
-    return Consumer(texts, _macros(asked, options, target), options, None, asked.libraries, machine)
+    macros = _macros(asked, options, target, machine.own)
+    return Consumer(texts, macros, options, None, asked.libraries, machine)
 
 
 def _read(asked: Asked) -> tuple[Options, list[ProgramText]]:
@@ -320,9 +321,10 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
     return process
 
 
-def _macros(asked: Asked, options: Options, target: int) -> Macros:
+def _macros(asked: Asked, options: Options, target: int, own: int = 0) -> Macros:
+    """``own``: the number of gilk's own process, if not of this one."""
     values = {
-        "pid": os.getpid(), "ppid": os.getppid(), "uid": os.getuid(), "euid": os.geteuid(), "gid": os.getgid(),
+        "pid": own or os.getpid(), "ppid": os.getppid(), "uid": os.getuid(), "euid": os.geteuid(), "gid": os.getgid(),
         "egid": os.getegid(), "pgid": os.getpgrp(), "sid": os.getsid(0), "projid": 0, "taskid": 0,
         "target": target,
     }  # fmt: skip

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from gilk.engines.dtrace import libraries, verbose
 from gilk.engines.dtrace.acting import Acting, Formatted
 from gilk.engines.dtrace.aggregated import Aggregated
-from gilk.engines.dtrace.compiled import Compiled, ProgramText, compile_programs
+from gilk.engines.dtrace.compiled import Compiled, DoesNotCompile, ProgramText, compile_programs
 from gilk.engines.dtrace.enabling import Enabled, enable
 from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.names import Names
-from gilk.engines.dtrace.outlet import Outlet
+from gilk.engines.dtrace.outlet import Outlet, shell_here
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.tracing import Engine, Happening
@@ -81,7 +81,13 @@ class Consumer:
         self._as_asked = deepcopy(self.options)
         self._images = self.process.loaded() if self.process is not None else ()
         self._open_later()
-        self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self.libraries())
+        try:
+            self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self.libraries())
+        except DoesNotCompile as error:
+            if error.begun is not None:  # DTrace looks for the probes of a clause before it asks what the clause means
+                self.compiled = Compiled(*error.begun, lambda description: ())
+                self.enable(listing or self.options.flag("zdefs"), listing)
+            raise
         self.enabled = self.enable(listing or self.options.flag("zdefs"), listing)
 
     def enable(self, zero: bool, listing: bool = False) -> Enabled:
@@ -264,7 +270,8 @@ class Consumer:
         names = Names(self.tracing.processes or self.symbols, self.options, KernelNames(self._kernel))
         known, live = self.tracing.known, self.tracing.aggregations
         self._aggregated = Aggregated(known, live, self.options, names)
-        return Acting(self.options, names, self._aggregated, outlet, formatted)
+        shell = shell_here if self.machine is None else self.machine.shell
+        return Acting(self.options, names, self._aggregated, outlet, formatted, shell)
 
     def contents(self) -> list[Snapshot]:
         """The present contents of the aggregations; the ``stop`` function of `events` may call this."""

@@ -18,7 +18,7 @@ from gilk.errors import ImageError, TargetError
 from gilk.image.kernel.btf import Btf
 from gilk.image.kernel.kallsyms import CORE
 from gilk.lang.d.meaning.world import Symbol
-from gilk.lang.d.probes import described, is_glob
+from gilk.lang.d.probes import Description, described, is_glob
 from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, basic, is_scalar
 from gilk.providers import IN_KERNEL
 from gilk.targets.kernel.image import types
@@ -160,7 +160,7 @@ class KernelWorld:
             return self._of_users.arguments(probe)
         if description.provider == "rawtp":
             return self._tracepoint(description.name)
-        if description.provider == "syscall" and description.name == "entry":
+        if description.name == "entry" and (description.provider == "syscall" or self._is_call(description)):
             return self._call(description.function)
         if description.provider not in _OF_FUNCTIONS or description.name not in ("entry", "return"):
             return None
@@ -174,6 +174,12 @@ class KernelWorld:
                 value, given = found
                 return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
         return None
+
+    def _is_call(self, description: Description) -> bool:
+        """Whether a description without a provider, as ``write:entry``, is of a system call: no function has the
+        name."""
+        functions = any((owner, description.function) in self._rows for owner in self._modules(""))
+        return not description.provider and not functions
 
     def _call(self, name: str) -> tuple[tuple[Type, int | None], ...] | None:
         """The arguments of a system call; None if the kernel does not tell, or if one of their types is unknown."""

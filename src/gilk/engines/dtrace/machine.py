@@ -10,7 +10,9 @@ import signal
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import IO
 
+from gilk.engines.dtrace.outlet import shell_here
 from gilk.errors import MachineGone, TargetError
 from gilk.image.kernel.build import KernelImage
 from gilk.runs.elsewhere import Elsewhere, reach, write_all
@@ -62,6 +64,10 @@ class MachineView:
         """Whether there is something left to trace."""
         return False
 
+    def shell(self, command: bytes, output: IO[bytes]) -> int:
+        """Have a shell where the kernel is run a command of system(); returns its exit status."""
+        return shell_here(command, output)
+
     def close(self) -> None:
         """Let go of the machine."""
 
@@ -83,6 +89,12 @@ class OtherMachine(MachineView):
     def reached(cls, where: str) -> OtherMachine:
         """Connect to the machine ``where``: ``lab`` or ``ssh:HOST``. Raises as runs.elsewhere.reach()."""
         return cls(reach(where))
+
+    @property
+    def own(self) -> int:
+        """The number of gilk's own process there; 0 if that is not known. Raises TargetError `command-timeout`,
+        MachineGone."""
+        return self._elsewhere.relay()
 
     def start(self, command: Sequence[str]) -> int:
         """Start the command there, stopped until `release`; returns its pid. Raises TargetError `cannot-launch`."""
@@ -145,6 +157,18 @@ class OtherMachine(MachineView):
             if all(self.users.began(pid) != began for pid, began in self._begun.items()):
                 return False
         return self._command is None or self._command.status is None
+
+    def shell(self, command: bytes, output: IO[bytes]) -> int:
+        """Have a shell there run the command, with its errors among ours; returns its exit status. Raises TargetError,
+        OSError."""
+        words = ["sh", "-c", os.fsdecode(command)]
+        process = self._elsewhere.link.spawn(
+            words, output.write, partial(write_all, 2), directory=os.getcwd(), environment=dict(os.environ)
+        )
+        process.end_input()
+        process.wait()
+        output.flush()
+        return process.status or 0
 
     def close(self) -> None:
         """Let go of the machine, and kill a command that still runs; a virtual machine of the lab ends then."""

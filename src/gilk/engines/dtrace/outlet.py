@@ -5,15 +5,27 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Protocol
 
 from gilk.errors import StoreError
 
+#: Has a shell run a command whose output goes to a file; returns its exit status, as a shell gives it.
+Shell = Callable[[bytes, IO[bytes]], int]
+
+
+def shell_here(command: bytes, output: IO[bytes]) -> int:
+    """Have a shell of this machine run the command, and wait for its end; returns its exit status."""
+    import subprocess  # imported here, as few programs run commands
+
+    status = subprocess.run(command, shell=True, check=False, stdout=output).returncode
+    return status if status >= 0 else 128 - status
+
 
 class Outlet(Protocol):
-    def system(self, command: bytes) -> int:
-        """Have a shell run the command, and wait for its end; returns its exit status, as a shell gives it."""
+    def system(self, command: bytes, shell: Shell) -> int:
+        """Have ``shell`` run the command; returns its exit status."""
         ...
 
     def freopen(self, name: bytes) -> None:
@@ -41,9 +53,9 @@ class Pages:
             hint = "free some space there; what was put into processes has been taken out"
             raise StoreError("cannot-write", f"{self._to.name}: {error.strerror}", hint) from None
 
-    def system(self, command: bytes) -> int:
+    def system(self, command: bytes, shell: Shell) -> int:
         self._to.flush()
-        return _run(command, self._to)
+        return shell(command, self._to)
 
     def freopen(self, name: bytes) -> None:
         """Send the output to the file ``name``; if that is empty, to where it went at first."""
@@ -58,18 +70,11 @@ class Pages:
 class Aside:
     """An outlet for callers that take values: output is not redirected, and commands print to standard error."""
 
-    def system(self, command: bytes) -> int:
-        return _run(command, sys.stderr)
+    def system(self, command: bytes, shell: Shell) -> int:
+        return shell(command, sys.stderr.buffer)
 
     def freopen(self, name: bytes) -> None:
         """Do nothing: an event tells of it."""
 
     def ftruncate(self) -> None:
         """Do nothing: an event tells of it."""
-
-
-def _run(command: bytes, output: IO[bytes] | IO[str]) -> int:
-    import subprocess  # imported here, as few programs run commands
-
-    status = subprocess.run(command, shell=True, check=False, stdout=output).returncode
-    return status if status >= 0 else 128 - status

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The option cpu: the processor for clauses that the consumer fires itself. Clauses in a process run where its threads
-do."""
+"""The option cpu: the processor for clauses that the consumer fires itself. Clauses at other probes ask where they run
+(lang/d/passes/processor.py)."""
 
 from __future__ import annotations
 

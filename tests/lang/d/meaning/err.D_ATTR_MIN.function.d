@@ -1,2 +1,2 @@
 #pragma D option amin=Stable/Stable/Common
-BEGIN { trace(htonl(1)); } /* which is Evolving */
+dtrace:::BEGIN { trace(htonl(1)); } /* which is Evolving */

@@ -1,2 +1,2 @@
 #pragma D option amin=Private/Private/Common /* all that is the target's own is of an unknown class */
-BEGIN { trace(lib`number); }
+dtrace:::BEGIN { trace(lib`number); }

@@ -35,6 +35,8 @@ BUILTINS = _builtins()
 _ARGUMENTS = {f"arg{number}": number for number in range(10)}
 #: Variables whose evaluation unwinds the stack of the process.
 OF_STACKS = frozenset(("ucaller", "ustackdepth"))
+#: Variables that are the number of frames of a stack.
+DEPTHS = frozenset(("stackdepth", "ustackdepth"))
 #: Variables that have a value only in a kernel's clauses, with the struct to which they point.
 OF_THE_KERNEL = {"curthread": "task_struct"}
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 
@@ -55,6 +56,18 @@ def _is_a_headers(name: str, known: Type, declared: Type) -> bool:
     """
     same = isinstance(known, Integer) and isinstance(declared, Integer) and known.size == declared.size
     return same and known == ALIASES.get(name)
+
+
+@contextmanager
+def only_types(base: ast.BaseType, only: bool = True) -> Iterator[None]:
+    """Where nothing but a type can stand (``only``), an unknown word is a syntax error, as in DTrace."""
+    try:
+        yield
+    except Rejected as rejected:
+        unknown = only and rejected.diagnostic.tag == Tag.D_TYPE_ERR
+        if unknown and isinstance(base, ast.BasicType):
+            raise Rejected(SyntaxTag.D_SYNTAX, base.span, rejected.diagnostic.message) from None
+        raise
 
 
 class Declarations:
@@ -262,13 +275,8 @@ class Declarations:
 
     def declare(self, item: items.Declaration) -> None:
         """Put the declared names into the scope. Raises Rejected."""
-        try:
+        with only_types(item.base, item.storage == "typedef"):
             base = self._base(item.base)  # once: it may declare a tag
-        except Rejected as rejected:
-            unknown = item.storage == "typedef" and rejected.diagnostic.tag == Tag.D_TYPE_ERR
-            if unknown and isinstance(item.base, ast.BasicType):  # DTrace calls this a syntax error
-                raise Rejected(SyntaxTag.D_SYNTAX, item.base.span, rejected.diagnostic.message) from None
-            raise
         for declarator in item.declarators:
             self._one(item, declarator, *self._around(base, declarator))
 

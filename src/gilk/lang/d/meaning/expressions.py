@@ -12,9 +12,9 @@ from gilk.lang import ir
 from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.arguments import Arguments
-from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_STACKS, OF_THE_KERNEL, builtin, is_builtin
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, DEPTHS, OF_STACKS, OF_THE_KERNEL, builtin, is_builtin
 from gilk.lang.d.meaning.calls import Calls, is_of_another_context
-from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.declarations import Declarations, only_types
 from gilk.lang.d.meaning.inlines import Inlines
 from gilk.lang.d.meaning.places import Places, multidimensional
 from gilk.lang.d.meaning.scope import Scope
@@ -100,7 +100,7 @@ class Expressions:
             raise Rejected(Tag.D_OP_DYN, name.span, f"an array is used without an index: {name.name}")
         if name.name in BUILTINS:
             self._scope.stacks |= name.name in OF_STACKS
-            return builtin(name.name)
+            return self._depth(name) if name.name in DEPTHS else builtin(name.name)
         if name.name == "NULL":
             return ir.Constant(Pointer(VOID), 0)
         if name.name in CONSTANTS:
@@ -108,6 +108,13 @@ class Expressions:
         if name.name == "args":
             raise Rejected(Tag.D_IDENT_BADREF, name.span, "array 'args' may not be referenced as scalar")
         raise Rejected(Tag.D_IDENT_UNDEF, name.span, f"failed to resolve {name.name}: Unknown variable name")
+
+    def _depth(self, name: ast.Name) -> ir.Expression:
+        """The depth of a stack, which has no more frames than the option maxframes says."""
+        depth, most = builtin(name.name), self._scope.frames.most
+        place = self.declarations.own(name.name, depth.type, name.span)
+        below = ir.Binary(INT, "<", ir.Assign(depth.type, place, "", depth), ir.Constant(depth.type, most))
+        return ir.Conditional(depth.type, below, place, ir.Constant(depth.type, most))
 
     def _variable(self, variable: ast.Variable) -> ir.Expression:
         return self._places.named(variable)
@@ -314,7 +321,8 @@ class Expressions:
         return operands.as_string(self.check(expression.operand), expression.span)
 
     def _offsetof(self, expression: ast.Offsetof) -> ir.Expression:
-        type_ = self.declarations.complete(self.declarations.type_name(expression.type))
+        with only_types(expression.type.base):
+            type_ = self.declarations.complete(self.declarations.type_name(expression.type))
         member = type_.member(expression.member) if isinstance(type_, Record) else None
         if member is not None and member.bits:
             what = f"cannot take offset of a bit-field: {expression.member}"

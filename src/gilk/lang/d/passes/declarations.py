@@ -6,7 +6,6 @@ from __future__ import annotations
 from gilk.lang.d import items
 from gilk.lang.d.passes.state import SharedNames
 from gilk.lang.d.passes.values import ParsedText
-from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected
 
 
@@ -21,8 +20,6 @@ def declare(item: items.Item, library: bool, state: SharedNames) -> None:
     """Declare one item. Raises Rejected."""
     state.scope.extent.begin()
     match item:
-        case items.Clause() if library:
-            raise Rejected(SyntaxTag.D_SYNTAX, item.span, "a library has no clauses")
         case items.Declaration():
             state.expressions.declarations.declare(item)
         case items.Inline():

@@ -12,15 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gilk.lang import ir
 from gilk.lang.d import items, tree
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.passes import (
     arguments,
     declarations,
+    descriptions,
     emptiness,
     inlines,
     options,
     pragmas,
+    processor,
     reading,
     records,
     scratch,
@@ -28,7 +31,7 @@ from gilk.lang.d.passes import (
     types,
 )
 from gilk.lang.d.passes.state import Invocation, SharedNames, symbols
-from gilk.lang.d.passes.values import ParsedText, ProgramText, Units, Unread
+from gilk.lang.d.passes.values import DoesNotCompile, ParsedText, ProgramText, Units, Unread
 from gilk.values import dataclass
 
 
@@ -93,6 +96,11 @@ OF_EACH_TEXT = (
 #: the clauses before it, and all its mistakes are found before those of the next clause.
 OF_EACH_CLAUSE = (
     Pass(
+        "descriptions", descriptions.run,
+        "DTrace asks how far one may rely on a description before it looks at what the clause does.",
+        reads=("pragmas", "least"),
+    ),
+    Pass(
         "types", types.run,
         "An action's arguments are known when they have types; DTrace types a whole clause before it makes code of it.",
         reads=("scope", "expressions"), fills=("scope",),
@@ -113,6 +121,11 @@ OF_EACH_CLAUSE = (
         "mistakes in what actions are given the upper one is told.",
         reads=("scope", "expressions", "clauses"), fills=("scope", "destructive"),
     ),
+    Pass(
+        "processor", processor.run,
+        "Whatever a clause does by now, its probe does not fire on other processors.",
+        reads=("processor",),
+    ),
 )  # fmt: skip
 
 
@@ -126,20 +139,45 @@ def run(
     for unit in (*units.libraries, *units.programs):
         if unit.text.is_library and state.pragmas.leaves_out(unit.library, unit.program.items):
             continue
-        with unit.blamed():
-            _text(unit, state)
+        _text(unit, state, origins)
         origins += [unit.text] * (len(state.clauses) - len(origins))
     return state.program(), tuple(origins), state
 
 
-def _text(unit: ParsedText, state: SharedNames) -> None:
-    checked: ParsedText = _through(OF_EACH_TEXT, unit, state)
+def _text(unit: ParsedText, state: SharedNames, origins: list[ProgramText]) -> None:
+    with unit.blamed():
+        checked: ParsedText = _through(OF_EACH_TEXT, unit, state)
     for item in checked.program.items:
-        if isinstance(item, items.Clause):
-            clause: tree.Clause = _through(OF_EACH_CLAUSE, item, state)
-            places = tuple(each.span for each in item.probes)
-            lines = tuple(unit.program.place(place)[1] for place in places)
-            state.clauses.append(replace(clause, lines=lines, places=places))
+        if not isinstance(item, items.Clause):
+            continue
+        try:
+            with unit.blamed():
+                _clause(item, unit, state)
+        except DoesNotCompile as error:
+            if not unit.text.is_library:
+                state.clauses.append(_idle(item, unit, state))
+                error.begun = state.program(), (*origins, *[unit.text] * (len(state.clauses) - len(origins)))
+            raise
+
+
+def _clause(item: items.Clause, unit: ParsedText, state: SharedNames) -> None:
+    destructive = state.destructive
+    clause: tree.Clause = _through(OF_EACH_CLAUSE, item, state)
+    if unit.text.is_library:  # DTrace compiles its clauses, too, and forgets them
+        state.destructive = destructive
+    else:
+        state.clauses.append(_located(clause, item, unit))
+
+
+def _idle(item: items.Clause, unit: ParsedText, state: SharedNames) -> tree.Clause:
+    """A clause with the descriptions of this one that does nothing."""
+    probes = tuple(probe.text for probe in item.probes)
+    return _located(tree.Clause(item.span, probes, ir.Function(len(state.clauses) + 1, None, ())), item, unit)
+
+
+def _located(clause: tree.Clause, item: items.Clause, unit: ParsedText) -> tree.Clause:
+    places = tuple(each.span for each in item.probes)
+    return replace(clause, lines=tuple(unit.program.place(place)[1] for place in places), places=places)
 
 
 def _through(passes: Sequence[Pass], value: Any, state: Any) -> Any:

@@ -31,7 +31,8 @@ class Invocation:
 class SharedNames:
     """The names that all programs share. ``inlines``: the stability of each inline. ``least``: the option amin.
     ``clauses``: the clauses so far. ``destructive``: the place of the first destructive action, or None. ``empty``: the
-    option. ``allocated``: the variables that may hold memory of alloca(), by their places.
+    option. ``allocated``: the variables that may hold memory of alloca(), by their places. ``processor``: the option
+    cpu.
     """
 
     scope: Scope
@@ -43,6 +44,7 @@ class SharedNames:
     destructive: Span | None = None
     empty: bool = False
     allocated: set[tuple[str, int]] = field(default_factory=set)
+    processor: int | None = None
 
     def program(self) -> tree.Program:
         """The whole program."""
@@ -69,4 +71,6 @@ def symbols(options: Options, world: World | None) -> SharedNames:
     scope.scratchsize, scope.version = options.number("scratchsize"), options.text("version")
     expressions = Expressions(scope)
     pragmas = Pragmas(scope, expressions.arguments)
-    return SharedNames(scope, expressions, pragmas, read(options.text("amin")), empty=options.flag("empty"))
+    least, cpu = read(options.text("amin")), options.text("cpu")
+    on = int(cpu) if cpu else None
+    return SharedNames(scope, expressions, pragmas, least, empty=options.flag("empty"), processor=on)

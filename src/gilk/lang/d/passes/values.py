@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
-from gilk.lang.d import items
+from gilk.lang.d import items, tree
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source
 from gilk.values import dataclass
 
@@ -47,9 +47,13 @@ class Wrong:
 
 
 class DoesNotCompile(Exception):
+    """A program has an error. ``begun``: if that is in a clause, the program up to that clause, which does nothing in
+    it, and the text of each clause; otherwise None."""
+
     def __init__(self, wrong: Wrong) -> None:
         super().__init__(wrong.diagnostic.message)
         self.wrong = wrong
+        self.begun: tuple[tree.Program, tuple[ProgramText, ...]] | None = None
 
 
 @dataclass(frozen=True)
