@@ -1,21 +1,43 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Puts the documentation into a package that is built, for the window's help, as pyproject.toml cannot."""
+"""Puts two things into a package that is built, as pyproject.toml cannot: the documentation, for the window's help, and
+gilk's runtime, compiled, so that the machine on which it is installed needs no compiler for it.
+"""
 
 import shutil
+import sys
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-DOCS = Path(__file__).parent / "docs"
+ROOT = Path(__file__).resolve().parent
+DOCS = ROOT / "docs"
 
 
-class WithManual(build_py):
+class WithMore(build_py):
     def run(self) -> None:
         super().run()
-        if not self.editable_mode and DOCS.is_dir():
-            place = Path(self.build_lib) / "gilk" / "web" / "docs"
+        if self.editable_mode:
+            return
+        package = Path(self.build_lib) / "gilk"
+        if DOCS.is_dir():
+            place = package / "web" / "docs"
             shutil.copytree(DOCS, place, ignore=shutil.ignore_patterns("decisions"), dirs_exist_ok=True)
+        _compile_runtime(package)
 
 
-setup(cmdclass={"build_py": WithManual})
+def _compile_runtime(package: Path) -> None:
+    """Compile the runtime into the package; without a compiler, leave that to the machines on which it is installed."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from gilk.errors import CompileError
+    from gilk.toolchain import runtime_file
+
+    made = package / runtime_file.SHIPPED.relative_to(runtime_file.NATIVE.parent)
+    try:
+        runtime_file.build(made)
+    except CompileError as error:
+        made.unlink(missing_ok=True)  # of an earlier build
+        print(f"gilk's runtime is not compiled in: {error}", file=sys.stderr)
+
+
+setup(cmdclass={"build_py": WithMore})

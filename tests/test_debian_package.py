@@ -25,7 +25,7 @@ export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends /tmp/gilk.deb
 gilk --version
-gilk run -i bash:echo_builtin:entry=count -- bash -c 'echo 1; echo 2'
+CC=/nowhere/cc gilk run -i bash:echo_builtin:entry=count -- bash -c 'echo 1; echo 2'
 gilk dtrace -q -n 'BEGIN { printf("D works\\n"); exit(0); }'
 gilk-dtrace -V
 apt-get purge -y -qq gilk

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Texts that a user names by a file, which may also be a pipe, or a device without an end."""
+"""Texts of files. A file that a user names may also be a pipe, or a device without an end; a file that a program or a
+request names is read only if it is a regular one."""
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Final
 
-from gilk.errors import UsageError
+from gilk.errors import StoreError, UsageError
 
 #: Characters of a program, a file of aspects or an experiment; gilk's own are some thousand long.
 MOST: Final = 4 << 20
@@ -23,3 +26,26 @@ def read_text(path: Path, most: int = MOST) -> str:
             "too-long", f"{path} has more than {most >> 20} million characters", "gilk has not read the rest"
         )
     return text
+
+
+def text_of(path: Path, most: int) -> str | None:
+    """The text of a file, which may have at most ``most`` bytes; None if there is no file.
+
+    Raises StoreError `no-permission`, UsageError `not-text`.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError("no-permission", f"{path}: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UsageError("not-text", f"{path} is not a regular file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise UsageError("not-text", f"{path} has more than {most >> 10} kB")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError("not-text", f"{path} is not text in UTF-8") from None

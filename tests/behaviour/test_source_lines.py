@@ -145,6 +145,30 @@ def test_coverage_of_lines_is_gcovs(gilk: Any, program: str, tmp_path: Path) -> 
     assert ("LF", str(len(lines))) in rows and ("LH", str(len(lines))) in rows
 
 
+def test_a_stored_run_shows_the_source_with_the_counts_of_gcov(gilk: Any, program: str, tmp_path: Path) -> None:
+    gilk("run", "-q", "-i", "*:blocks=count", "-o", "c.parquet", "--", program)
+    (found,) = json.loads(gilk("show", "c.parquet", "--json", "--source", "coll*").stdout)["source"]
+    expected = told_by_gcov(tmp_path)
+    assert {row["line"]: row["count"] for row in found["lines"] if row["line"] not in BRACES} == expected
+    assert all(row["text"] == SOURCE.splitlines()[row["line"] - 1] for row in found["lines"])
+    assert [(each["name"], each["calls"]) for each in found["functions"]] == [("collatz", 29), ("main", 1)]
+    shown = gilk("show", "--source", "c.parquet").stdout.splitlines()
+    assert re.fullmatch(r"########  +\d+ +5      while \(n != 1\) \{", next(line for line in shown if "while" in line))
+    assert re.fullmatch(r" +8          else", next(line for line in shown if "else" in line))
+    assert "(no-such-line)" in gilk("show", "c.parquet", "--source", "other.c").stderr
+
+
+def test_the_source_of_another_build_is_not_shown(gilk: Any, program: str, tmp_path: Path) -> None:
+    gilk("run", "-q", "-i", "*:blocks=count", "-o", "c.parquet", "--", program)
+    (tmp_path / "collatz.c").write_text("// one line more\n" + SOURCE)
+    assert ": it is newer than the program\n" in gilk("show", "c.parquet", "--source").stdout
+    subprocess.run(["gcc", "-g", "-O0", "collatz.c", "-o", "collatz"], cwd=tmp_path, check=True)
+    done = gilk("show", "c.parquet", "--source")
+    assert "(no-line-table)" in done.stderr and "has changed since the run" in done.stderr
+    gilk("run", "-q", "-i", "main:entry=stamp", "-o", "s.parquet", "--", program)
+    assert "(no-block-counts)" in gilk("show", "s.parquet", "--source").stderr
+
+
 def test_lines_that_did_not_run_are_in_the_coverage(gilk: Any, program: str, tmp_path: Path) -> None:
     """The lines are those of gcov if the loop is never entered: a function that is not called."""
     source = SOURCE.replace("n < 30", "n < 1")

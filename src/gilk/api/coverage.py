@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Coverage of a run: the blocks that were counted, and the lines of source that they belong to."""
+"""Coverage of a run, or of a file that a run has stored: the blocks that were counted, and the lines of source that
+they belong to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from gilk.errors import UsageError
+from gilk.errors import ImageError, UsageError
+from gilk.image.elf import load
+from gilk.image.stripped import remark
 from gilk.render import output
 from gilk.render.export import coverage as formats
 from gilk.runs.clause_request import ClauseRequest
@@ -16,11 +21,14 @@ from gilk.runs.run import Run
 from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, Request
 from gilk.targets.lines import source_lines
-from gilk.trace.coverage import by_line
+from gilk.trace.coverage import FunctionCoverage, SourceCoverage, by_line
+from gilk.trace.reading import Trace
+from gilk.values import dataclass
 
-__all__ = ["check_coverage", "write_coverage"]
+__all__ = ["StoredLines", "check_coverage", "stored_lines", "write_coverage"]
 
 _LCOV, _DRCOV = ".info", ".drcov"
+_SAID = 10  # how many files are named in a hint
 
 
 def check_coverage(file: Path, requests: Iterable[Request | Chosen | ClauseRequest]) -> None:
@@ -52,3 +60,53 @@ def write_coverage(file: Path, running: Run, result: Result) -> list[str]:
 def _lines(path: Path, start: int, end: int) -> Iterator[tuple[str, int]]:
     table = source_lines(path)
     return iter(table.within(start, end) if table is not None else ())
+
+
+@dataclass(frozen=True)
+class StoredLines:
+    """The coverage of source files, by name. ``built``: when the programs were last written, in seconds since 1970, 0
+    if none is there. ``notes``: about programs whose lines are not known.
+    """
+
+    sources: list[SourceCoverage]
+    built: float
+    notes: list[str]
+
+
+def stored_lines(trace: Trace, names: str = "*") -> StoredLines:
+    """The coverage of the source files of a stored run of which the name or the whole path matches the glob ``names``.
+
+    Raises UsageError `no-block-counts`, `no-line-table`, `no-such-line`.
+    """
+    blocks = trace.tally.blocks
+    if not blocks:
+        hint = "gilk run -i '*:blocks=count' -o FILE makes one"
+        raise UsageError("no-block-counts", f"there are no counts of blocks in {trace.path}", hint)
+    doubts = {each.path: _doubt(each) for each in {each.path: each for each in blocks}.values()}
+    known = [each for each in blocks if not doubts[each.path]]
+    sources, notes = by_line(known, _lines), [doubt for doubt in doubts.values() if doubt]
+    if not sources:
+        named = {path.name: [each.name for each in known if each.path == path] for path in doubts}
+        hint = "; ".join(notes or remark(named)) or "compile the program with -g, or install its debug symbols"
+        raise UsageError("no-line-table", "nothing is known of the source lines of what was counted", hint)
+    chosen = [each for each in sources if fnmatchcase(each.file, names) or fnmatchcase(Path(each.file).name, names)]
+    if not chosen:
+        hint = f"there are {', '.join(sorted(Path(each.file).name for each in sources)[:_SAID])}"
+        raise UsageError("no-such-line", f"no source file with counts is called {names}", hint)
+    return StoredLines(chosen, max(map(_written, doubts)), notes)
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0
+
+
+def _doubt(function: FunctionCoverage) -> str:
+    """Why the source lines of a program are no longer those of the run; '' if they are."""
+    try:
+        same = load(function.path).content.hex() == function.content
+    except ImageError as error:
+        return f"nothing is known of the lines of {function.path} any more: {error.message}"
+    return "" if same else f"{function.path} has changed since the run, and so may its lines have"

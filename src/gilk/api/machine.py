@@ -9,5 +9,11 @@ from gilk.private import complaints
 from gilk.targets import trials
 from gilk.targets.status import status_of
 from gilk.toolchain.compilers import compiler
+from gilk.toolchain.runtime_file import SHIPPED
 
-__all__ = ["cache_place", "compiler", "complaints", "processor_flags", "status_of", "trials"]
+__all__ = ["cache_place", "compiler", "complaints", "has_runtime", "processor_flags", "status_of", "trials"]
+
+
+def has_runtime() -> bool:
+    """Whether gilk's runtime came compiled, with the package."""
+    return SHIPPED.exists()

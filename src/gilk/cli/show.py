@@ -14,6 +14,7 @@ from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import in_lines
 from gilk.errors import UsageError
 from gilk.render import flame, flow_table, flow_tree, output, timeline
+from gilk.render import source as lines_shown
 from gilk.render.names import with_names
 from gilk.render.trace import load, to_json, to_text
 from gilk.render.trace_names import with_readable_names
@@ -46,16 +47,25 @@ _SAMPLES, _LINES = 10, 200
     "--min-time", "least", type=Duration("10us or 1ms"), default="0ns", metavar="TIME",
     help="Leave calls that took less out of a tree: 10us, 1ms.",
 )  # fmt: skip
+@click.option(
+    "--source",
+    "source",
+    is_flag=False,
+    flag_value="*",
+    metavar="[GLOB]",
+    help="Print the lines of the source, with how often each ran; of files with such names only.",
+)
 @mangled_option
 def show(
     file: Path | None, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None,
-    picture: Path | None, tree: bool, table: bool, depth: int, least: int,
+    picture: Path | None, tree: bool, table: bool, depth: int, least: int, source: str | None,
 ) -> None:  # fmt: skip
     """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
     if file is None:
-        if not page:
+        if not page and source in (None, "*"):
             raise UsageError("usage", "there is no FILE", "gilk show FILE; gilk show --help has the rest")
-        file, page = Path(page), ""  # of `show --html FILE`: it is no page to be made
+        file = Path(page or str(source))  # `show --html FILE`: FILE is neither a page to be made nor a name
+        page, source = "" if page else page, source and "*"
     with in_lines("reading the file", not as_json):
         trace = load(file, threads)
         shown = with_readable_names(trace)
@@ -76,6 +86,14 @@ def show(
         if table:
             found["functions"] = flow_table.functions(trace.flow)[: limit or None] if as_json else []
             text += "" if as_json else flow_table.table_text(shown.flow, _LINES if limit is None else limit)
+        if source is not None:
+            from gilk.api.coverage import stored_lines  # here: other uses need not wait for it
+
+            lines = stored_lines(trace, source)
+            found["source"] = lines_shown.to_json(lines.sources, lines.built) if as_json else []
+            most = _LINES if limit is None else limit
+            text += "" if as_json else lines_shown.to_text(lines.sources, lines.built, most)
+            text += "".join(f"note: {note}\n" for note in lines.notes) if not as_json else ""
         if not found:
             number = _SAMPLES if limit is None else limit
             text = "" if as_json else to_text(shown, number)

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from gilk.analysis.model import Function
 from gilk.session.inlined import NamedFunctions
 from gilk.targets.base import Loaded
 from gilk.trace.coverage import BlockCount, FunctionCoverage
+
+_BLOCK = re.compile(r":@\d+:pre$")  # ends the name of a point at a block that is not named as the function's entry
+
+
+def kept(asked: NamedFunctions, counts: Mapping[str, int]) -> tuple[FunctionCoverage, ...]:
+    """The functions that a file of samples keeps: those of `covered` if blocks were counted, and otherwise none."""
+    return tuple(covered(asked, counts)[0]) if any(map(_BLOCK.search, counts)) else ()
 
 
 def covered(asked: NamedFunctions, counts: Mapping[str, int]) -> tuple[list[FunctionCoverage], list[str]]:
@@ -24,7 +32,14 @@ def covered(asked: NamedFunctions, counts: Mapping[str, int]) -> tuple[list[Func
         elif blocks:
             found.append(
                 FunctionCoverage(
-                    loaded.path, loaded.start, loaded.end, loaded.bias, function.name, function.start, blocks
+                    loaded.path,
+                    loaded.start,
+                    loaded.end,
+                    loaded.bias,
+                    function.name,
+                    function.start,
+                    blocks,
+                    asked.content(loaded.path),
                 )
             )
     return sorted(found, key=lambda each: (each.path, each.start)), sorted(left)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from gilk.errors import GilkError, MachineGone, StoreError
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
+from gilk.runs.covered import kept
 from gilk.runs.draining import TICK, drain
 from gilk.runs.instruments import ProcessInstruments
 from gilk.runs.kept import Recorder
@@ -317,7 +318,7 @@ class Run:
             return
         tally = Tally(
             result.counts, **result.lost, duration=duration, partial=self.partial, report=self._report(),
-            trace=self._traced(), refused=refused_by_point(result),
+            trace=self._traced(), refused=refused_by_point(result), blocks=kept(self.asked, result.counts),
         )  # fmt: skip
         result.file, trouble = self._kept.close(tally, self._described())
         if trouble:

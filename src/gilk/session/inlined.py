@@ -279,12 +279,14 @@ class NamedFunctions:
     def __init__(self) -> None:
         self._functions: dict[tuple[Path, str], tuple[Code, Loaded]] = {}
         self._instrumented: dict[str, dict[str, set[tuple[Loaded, Function]]]] = {}
+        self._codes: dict[Path, Code] = {}  # by the path of an image, a target that has it
 
     def note(self, code: Code, names: Iterable[str], parts: Iterable[tuple[Loaded, Function]]) -> None:
         """Note what a request has found. ``parts``: functions that carry a probe now. ``names``: the functions that
         were asked for."""
         exact = {name for name in names if is_exact(name)}
         for loaded, function in parts:
+            self._codes.setdefault(loaded.path, code)
             self._instrumented.setdefault(loaded.name, {}).setdefault(function.name, set()).add((loaded, function))
             for name in exact.intersection((function.name, *function.aliases)) or _of_source(function, exact):
                 if len(self._functions) < _MOST_FUNCTIONS:
@@ -301,6 +303,10 @@ class NamedFunctions:
             for functions in named.values():
                 shared = len({(loaded.path, function.start) for loaded, function in functions}) > 1
                 yield from ((loaded, function, shared) for loaded, function in functions)
+
+    def content(self, path: Path) -> str:
+        """The digest of an image that carries probes (Image.content), in hexadecimal."""
+        return self._codes[path].image(path).content.hex()
 
     def inlined(self) -> list[Inlined]:
         """The functions given to note() that are also inlined somewhere."""

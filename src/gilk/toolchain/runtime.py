@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The runtime with which every arena begins: built on first use, cached by content."""
+"""The runtime with which every arena begins: as it came with the package, or built on first use and kept."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ import numpy as np
 from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.cache.key import made_of
 from gilk.image.elf import load
-from gilk.toolchain.compilers import NATIVE, compile_object, compiler, directory, flags, link
+from gilk.toolchain.compilers import compiler, directory, flags
+from gilk.toolchain.runtime_file import SHIPPED, build, read_files
 from gilk.values import dataclass
 
-_SOURCES = (
-    *("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/advice.c"),
-    *("host/process.S", "host/advice.S", "host/access.S"),
-)
-_READ = (
-    *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
-    *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h", "runtime/advice.h"),
-    *("host/advising.h", "abi/gilk_access.h"),
-)
 _SYMBOLS = (
     *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
     *("gilk_side_claim_thunk", "gilk_side_registers_thunk", "gilk_side_vector_thunk"),
@@ -45,35 +37,34 @@ class Runtime:
 
 @functools.cache
 def runtime() -> Runtime:
-    """The runtime, from the cache if it is there. Raises CompileError."""
+    """The runtime, from the cache if it is there. Raises CompileError where it did not come with the package and there
+    is no compiler."""
     key = f"runtime-{_digest()}"
     kept = load_arrays(key)
     if kept is not None and {"code", "offsets"} <= kept.keys() and len(kept["offsets"]) == len(_SYMBOLS):
         return Runtime(kept["code"].tobytes(), dict(zip(_SYMBOLS, kept["offsets"].tolist(), strict=True)))
-    made = _build()
+    made = _made()
     offsets = np.array([made.symbols[name] for name in _SYMBOLS], np.int64)
     store_arrays(key, {"code": np.frombuffer(made.code, np.uint8), "offsets": offsets})
     return made
 
 
 def _digest() -> str:
+    if SHIPPED.exists():
+        return made_of("shipped", [SHIPPED]).hex()
     return made_of((compiler(), flags()), read_files()).hex()
 
 
-def read_files() -> list[Path]:
-    """All files of gilk that the compiler and the linker may read."""
-    return [NATIVE / name for name in _READ]
-
-
-def _build() -> Runtime:
+def _made() -> Runtime:
+    if SHIPPED.exists():
+        return _read(SHIPPED)
     with directory() as place:
-        objects = []
-        for source in _SOURCES:
-            objects.append(place / (Path(source).name + ".o"))
-            compile_object(NATIVE / source, objects[-1], ["-fPIE", "-Werror"])
-        output = place / "runtime"
-        link(objects, NATIVE / "runtime" / "runtime.ld", output, {})
-        image = load(output)
+        build(place / "runtime")
+        return _read(place / "runtime")
+
+
+def _read(linked: Path) -> Runtime:
+    image = load(linked)
     segment = next(s for s in image.segments if s.executable)
     start = min(s.address for s in image.symbols if s.name == "gilk_claim_thunk")
     return Runtime(

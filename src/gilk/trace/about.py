@@ -16,8 +16,10 @@ from types import GenericAlias, UnionType
 from typing import Any, TypeVar
 
 from gilk.errors import StoreError
+from gilk.trace import coverage
 from gilk.trace import probes as probe_rows
 from gilk.trace.clock import Clock
+from gilk.trace.coverage import FunctionCoverage
 from gilk.trace.probes import ProbeRow
 from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
@@ -66,6 +68,7 @@ class Tally:
     `counts` are by point. `lost` are hits of threads that found every block taken, `nested` hits from within
     instruments, `corrupt` the number of rings put aside. `duration` is in ns. `report` is a RunReport's JSON; {} before
     the end. `refused` has the reason for each point that was asked for and refused; such a point is not in `counts`.
+    `blocks` has the functions whose blocks were counted, with the places of these in the code.
 
     `trace` is there if the flow of control was followed (it is here and not in About, because its events come later,
     and more and more functions may be left out).
@@ -81,15 +84,18 @@ class Tally:
     report: dict[str, Any] = field(default_factory=dict)
     trace: TraceDescription | None = None
     refused: dict[str, str] = field(default_factory=dict)
+    blocks: tuple[FunctionCoverage, ...] = ()
 
     def to_json(self) -> str:
-        return json.dumps({**vars(self), "trace": self.trace.to_json() if self.trace else None})
+        trace = self.trace.to_json() if self.trace else None
+        return json.dumps({**vars(self), "trace": trace, "blocks": coverage.to_json(self.blocks)})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Tally:
         """The value that to_json() gave. Raises StoreError `bad-trace` for any other text."""
         raw = _object(text)
         raw["trace"] = TraceDescription.from_json(raw.get("trace"))
+        raw["blocks"] = coverage.from_json(raw.get("blocks", ()))
         tally = _build(cls, raw)
         if not all(type(n) is int for n in tally.counts.values()):
             raise StoreError("bad-trace", "its counts are not numbers")

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+from gilk.errors import StoreError
 from gilk.values import dataclass
 
 #: Returns the source lines, as (file, line), of the code between two link-time addresses of a program.
@@ -24,7 +26,8 @@ class BlockCount:
 @dataclass(frozen=True)
 class FunctionCoverage:
     """The blocks of a function that were counted, by address. ``path`` is that of its image, which the process has
-    mapped from ``low`` to ``high``, ``bias`` above the addresses of the file.
+    mapped from ``low`` to ``high``, ``bias`` above the addresses of the file. ``content``: the image's digest
+    (Image.content), in hexadecimal.
     """
 
     path: Path
@@ -34,6 +37,7 @@ class FunctionCoverage:
     name: str
     start: int
     blocks: tuple[BlockCount, ...]
+    content: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,31 @@ def by_line(functions: Sequence[FunctionCoverage], lines_of: LinesOf) -> list[So
         for file, line in [*lines_of(function.path, function.start, function.start + 1)][:1] if first else ():
             source(file).functions.append((line, function.name, first[0].count))
     return sorted(found.values(), key=lambda each: each.file)
+
+
+def to_json(functions: Iterable[FunctionCoverage]) -> list[dict[str, Any]]:
+    return [
+        {
+            **vars(each),
+            "path": str(each.path),
+            "blocks": [[block.start, block.end, block.count] for block in each.blocks],
+        }
+        for each in functions
+    ]
+
+
+def from_json(rows: Any) -> tuple[FunctionCoverage, ...]:
+    """The functions that to_json() gave. Raises StoreError `bad-trace` for anything else."""
+    types = {"path": Path, "low": int, "high": int, "bias": int, "name": str, "start": int, "content": str}
+    try:
+        found = tuple(_function(**row) for row in rows)
+        assert all(isinstance(getattr(each, name), kind) for each in found for name, kind in types.items())
+    except (TypeError, ValueError, AssertionError) as error:
+        raise StoreError("bad-trace", f"its counts of blocks are not valid: {error}") from error
+    return found
+
+
+def _function(path: str, blocks: Iterable[Sequence[int]], **rest: Any) -> FunctionCoverage:
+    counted = tuple(BlockCount(*block) for block in blocks)
+    assert all(type(n) is int for block in counted for n in (block.start, block.end, block.count))
+    return FunctionCoverage(path=Path(path), blocks=counted, **rest)

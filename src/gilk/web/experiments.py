@@ -14,11 +14,12 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from gilk.api.experiments import save_experiment
+from gilk.inputs import text_of
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
-from gilk.web.files import digest_of, text_of
+from gilk.web.files import digest_of
 from gilk.web.grants import KERNEL, LAB, Grants, identity_of_file
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers

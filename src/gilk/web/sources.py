@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from gilk.inputs import text_of
 from gilk.web.children import ToldError
-from gilk.web.files import text_of
 from gilk.web.grants import Grants
 
 Json = dict[str, Any]
