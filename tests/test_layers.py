@@ -18,12 +18,12 @@ SOURCE = ROOT / "src" / "gilk"
 
 # From the top to the bottom. A module may import from its own layer and from those below it.
 LAYERS = [
-    "cli", "web", "api", "render", "engines", "runs", "session", "trace", "providers", "lab", "targets", "toolchain",
-    "lang", "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private", "inputs", "errors",
-    "digest", "outputs", "activity", "values",
+    "cli", "notebook", "web", "api", "render", "engines", "runs", "session", "trace", "providers", "lab", "targets",
+    "toolchain", "lang", "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private",
+    "inputs", "errors", "digest", "outputs", "activity", "values",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
-FRONT_ENDS = {"web", "cli"}
+FRONT_ENDS = {"notebook", "web", "cli"}
 FRONT_END_MAY_IMPORT = {"web", "api", "render", "spec", "version", "inputs", "errors", "activity", "values"}
 PURE = {"analysis", "splice", "lang", "spec"}
 IMPURE_MODULES = {"os", "io", "subprocess", "socket", "tempfile", "shutil", "mmap", "ctypes", "threading"}

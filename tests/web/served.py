@@ -85,6 +85,15 @@ class Asking:
     def get(self, path: str) -> Any:
         return self._said("GET", path)
 
+    def content(self, path: str) -> bytes:
+        """The bytes of an answer that is no JSON."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.window.port, timeout=PATIENCE)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
     def post(self, path: str, **given: Any) -> Any:
         return self._said("POST", path, given)
 

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def window(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("web"), "--on", "lab", "--experiments", folder) as found:
+    with served(tmp_path_factory.mktemp("web"), "--on", "lab", "--experiments", folder, "--traces", folder) as found:
         yield found
 
 
@@ -362,6 +362,49 @@ def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up:
     assert lab_of(up)["state"] == "up", "it has had a machine of its own"
 
 
+def test_a_trace_of_the_kernel_has_the_calls_that_a_program_makes(
+    page: Page, window: Served, up: Asking, calls: Path, folder: Path
+) -> None:
+    workload = f"exec {calls} 700"
+    opened(page, window, "/target/lab")
+    page.get_by_role("link", name="Trace its calls").click()
+    page.get_by_label("Begin at").fill("call:pipe_write")
+    expect(page.get_by_label("Problems")).to_contain_text("bad-event")
+    page.get_by_label("Begin at").fill("now")
+    page.get_by_label("End at").fill("exit")
+    page.get_by_label("Follow only").fill("__x64_sys_getsid\nksys_write")
+    page.get_by_label("Command that runs in the lab").fill(workload)
+    words = "gilk trace --on lab --kernel=__x64_sys_getsid --kernel=ksys_write --start now --stop exit -o"
+    expect(page.get_by_label("Command line")).to_contain_text(words)
+    suits(page, "a trace of the kernel to be begun")
+    narrow(page, "a trace of the kernel to be begun")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible(timeout=1000 * PATIENCE)
+    assert ended(up, int(page.url.rpartition("/")[2]))["printed"] == "1\n"
+    expect(page.get_by_label("Report")).to_contain_text("from now to exit")
+    page.get_by_role("link", name="Time line").click()
+    expect(page.get_by_role("table", name="Functions in view")).to_contain_text("__x64_sys_getsid700")
+    (file,) = folder.glob("lab-*.parquet")
+    sql = "select function, count(*) from calls where function like '%getsid' group by function"
+    assert up.get(f"/file/{identity_of_file(file)}/sql.json?{urlencode({'q': sql})}")["rows"] == [
+        ["__x64_sys_getsid", 700]
+    ]
+    assert run(up, [GETSID], workload)["counts"] == {"kernel:__x64_sys_getsid:entry": 700}, "the machine stays"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "slug"),
+    [({"scope": ["nothing_like_it"]}, "no-such-function"), ({"start": "return:pipe_write"}, "bad-event"),
+     ({"stop": "key:alt-f"}, "not-granted"), ({"depth": -1}, "bad-request"), ({"workload": "\0"}, "bad-request"),
+     ({"file": "/tmp/x"}, "bad-request")],
+)  # fmt: skip
+def test_refused_traces_of_the_kernel_leave_no_file(up: Asking, folder: Path, wrong: dict[str, Any], slug: str) -> None:
+    before = sorted(folder.iterdir())
+    asked = {"start": "now", "stop": "for:1s", "scope": ["pipe_write"], "depth": 0, "workload": "true", **wrong}
+    assert up.post("/session/lab/trace", **asked)["error"]["slug"] == slug
+    assert sorted(folder.iterdir()) == before
+
+
 def test_the_analysis_says_which_points_can_be_had(page: Page, window: Served, up: Asking) -> None:
     """The figures of a function are those that its graph has."""
     opened(page, window, f"{FUNCTIONS}&q=pipe_write")
@@ -462,6 +505,7 @@ def test_a_window_has_a_lab_only_if_it_was_given_one(tmp_path: Path) -> None:
             asking.get("/target/lab.json"), asking.post("/lab/start"), asking.post("/lab/end"),
             asking.post("/session/lab", requests=[GETSID], workload="true"),
             asking.post("/session/lab/d", text="BEGIN { }", workload="true"), asking.get("/target/lab/d/check.json"),
+            asking.post("/session/lab/trace", start="now", stop="exit", scope=[], depth=0, workload="true"),
             asking.post("/preview", target="lab", requests=[GETSID]), asking.post("/survey", target="lab", image=""),
         ):  # fmt: skip
             assert answer["error"]["slug"] == "not-granted", answer

@@ -7,7 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import duckdb
+import pyarrow as pa
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -294,3 +297,24 @@ def test_files_that_are_no_traces_are_refused(asking: Asking, folder: Path, view
 def test_malformed_numbers_are_refused(asking: Asking, folder: Path, query: str) -> None:
     found = asking.get(at(folder, "small.parquet", query))
     assert found["error"]["slug"] in ("bad-request", "no-such-node")
+
+
+@pytest.mark.parametrize("query", ["select * from calls", "select 18446744073709551615 as a, null as b, [1, 2] as c"])
+def test_answers_are_also_tables_for_other_programs(asking: Asking, folder: Path, query: str) -> None:
+    """duckdb and pyarrow read the same rows that the page shows."""
+    path = at(folder, "small.parquet", "sql")
+    words = urlencode({"q": query})
+    shown = asking.get(f"{path}.json?{words}")
+    table = pa.ipc.open_stream(asking.content(f"{path}.arrow?{words}")).read_all()
+    rows = [list(row.values()) for row in table.to_pylist()]
+    assert (table.column_names, rows) == (shown["columns"], shown["rows"]) and rows
+    (folder / "shown.csv").write_bytes(asking.content(f"{path}.csv?{words}"))
+    read = duckdb.sql(f"select * from read_csv('{folder / 'shown.csv'}', all_varchar = true)")
+    texts = [["" if cell is None else str(cell) for cell in row] for row in shown["rows"]]
+    assert [["" if cell is None else cell for cell in row] for row in read.fetchall()] == texts
+    assert read.columns == shown["columns"]
+
+
+def test_a_table_that_cannot_be_had_is_an_error(asking: Asking, folder: Path) -> None:
+    answer = asking.get(f"{at(folder, 'broken.parquet', 'flame')}.csv")
+    assert answer["error"]["slug"] == "bad-trace"

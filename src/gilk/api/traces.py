@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gilk.api.processes import hold
 from gilk.api.runs import check_output, report
@@ -24,9 +25,13 @@ from gilk.session.request import Request
 from gilk.session.request import parse as request_of
 from gilk.spec import event
 
+if TYPE_CHECKING:
+    from gilk.api.watched_kernel import WatchedKernel
+    from gilk.targets.kernel.channel import Sink
+
 __all__ = [
-    "DamagedColumnError", "TimelineParts", "TraceReport", "Tracing", "prepare_trace", "timeline_parts",
-    "timeline_parts_again", "trace_report",
+    "DamagedColumnError", "TimelineParts", "TraceReport", "Tracing", "prepare_kernel_trace", "prepare_trace",
+    "timeline_parts", "timeline_parts_again", "trace_report",
 ]  # fmt: skip
 
 _INTERRUPTS = "irq"  # the word for interrupts among globs; no function of the kernel has this name
@@ -93,6 +98,21 @@ def _check_followed(events: Sequence[event.Event], is_of_kernel: bool) -> None:
         if isinstance(each, event.Reach):
             what = f"with --follow, {each.text} could be of any program; a trace of a tree has no such events"
             raise UsageError("cannot-follow", what, "use now, after:, for:, signal:, key: or exit")
+
+
+def prepare_kernel_trace(
+    kernel: WatchedKernel, globs: Sequence[str], command: Sequence[str], take: Sink, output: str | Path,
+    start: str = "now", stop: str = "exit", depth: int = 0,
+) -> Tracing:  # fmt: skip
+    """A trace of the functions of a watched kernel that ``globs`` name, all for none; no probe is in yet. ``command``
+    runs there meanwhile, if it is not empty, and its output is given to ``take``. Raises GilkError."""
+    events = event.parse(start), event.parse(stop)
+    for each in events:
+        if isinstance(each, event.Reach):
+            what = f"{each.text}: a trace of a kernel begins and ends at a time, or with its command"
+            raise UsageError("bad-event", what, "now, after:2s, for:2s or exit")
+    check_output(Path(output))
+    return kernel.trace(_of_kernel(globs or ("*",)), command, take, Path(output), events, depth)
 
 
 def trace_report(running: Tracing, result: Result) -> TraceReport:

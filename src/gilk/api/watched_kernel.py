@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from pathlib import Path
 
 from gilk.api.d_writing import DWriting
 from gilk.engines.dtrace import asked
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.machine import MachineView, OtherMachine
+from gilk.engines.follow.kernel_tracing import KernelTracing
 from gilk.engines.scan.kernel import KernelSubject
 from gilk.runs.elsewhere import Elsewhere, reach
 from gilk.runs.live import KernelLiveRun
 from gilk.session.request import Request
+from gilk.spec.event import Event
 from gilk.targets.kernel.channel import Sink
 from gilk.targets.kernel.files_link import FilesLink
 from gilk.targets.kernel.target import KernelTarget
@@ -66,6 +69,17 @@ class WatchedKernel:
         return KernelLiveRun(
             [], list(requests), command=tuple(command), kernel=self._target, elsewhere=self._elsewhere, take=take
         )
+
+    def trace(
+        self, requests: Sequence[Request], command: Sequence[str], take: Sink, output: Path | None,
+        events: tuple[Event, Event], depth: int,
+    ) -> KernelTracing:  # fmt: skip
+        """A trace of functions of the kernel, whoever calls them; no probe is in yet. ``events``: those at which it
+        begins and ends. ``command``: as for a run."""
+        return KernelTracing(
+            [], list(requests), output, tuple(command), self._target, self._elsewhere, take=take,
+            start=events[0], stop=events[1], depth=depth,
+        )  # fmt: skip
 
     def program(self, text: str, command: Sequence[str], take: Sink) -> Consumer:
         """A D program in the kernel, which is not compiled yet; let_go() ends it, and the machine stays. ``command``:

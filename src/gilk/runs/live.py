@@ -10,10 +10,9 @@ from dataclasses import field
 
 import pyarrow as pa
 
-from gilk.errors import MachineGone
-from gilk.runs.outcome import Result, added
+from gilk.runs.guest import KernelGuest
+from gilk.runs.outcome import added
 from gilk.runs.run import Run
-from gilk.targets.kernel.channel import Sink
 from gilk.trace.calls import CallTable
 from gilk.trace.latencies import Latencies
 from gilk.values import dataclass
@@ -51,23 +50,5 @@ class LiveRun(Run):
 
 
 @dataclass
-class KernelLiveRun(LiveRun):
-    """A live run in a kernel that is there before it and after it. The command's output is given to ``take``; the
-    command is killed when the run ends."""
-
-    take: Sink | None = None
-
-    def _start_command(self) -> None:
-        if self.elsewhere is not None and self.command:
-            self.elsewhere.start(self.command, self.take)
-
-    def finish(self) -> Result:
-        if self.elsewhere is not None and self.command:
-            try:
-                self.elsewhere.kill()
-            except MachineGone as error:
-                self._lose(error)
-        return super().finish()
-
-    def _leave(self) -> None:
-        """Do nothing: others go on to use the kernel."""
+class KernelLiveRun(KernelGuest, LiveRun):
+    """A live run in a kernel that is there before it and after it."""

@@ -82,8 +82,8 @@ class Lab:
         return await self._child.ask(what, **given)
 
     async def begin(self, session: WebSession, what: str, **given: Any) -> Json:
-        """Run a session in the machine: instruments (``session``) or a D program (``program``). Raises ToldError; then
-        nothing has changed.
+        """Run a session in the machine: instruments (``session``), a D program (``program``) or a trace (``trace``).
+        Raises ToldError; then nothing has changed.
         """
         if self._session is not None:
             hint = "take it out first: there is one at a time"

@@ -24,6 +24,7 @@ from gilk.api import dtrace as d_programs
 from gilk.api.d_writing import DWriting
 from gilk.api.live import LiveRun, prepare_kernel_live
 from gilk.api.runs import Progress, parse_request, report
+from gilk.api.traces import Tracing, prepare_kernel_trace
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
 from gilk.web.d_answers import TOO_SLOW, DAnswers
@@ -31,6 +32,7 @@ from gilk.web.forked import ForkedWorker
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.host import state_of
 from gilk.web.printing import PrintingHost
+from gilk.web.trace_host import trace_state, traced_report
 from gilk.web.worker import LookAnswers, answered
 
 Json = dict[str, Any]
@@ -78,7 +80,7 @@ class LabHost:
 
     def _sessions(self) -> Mapping[str, Callable[[Json], Callable[[Message], None]]]:
         """The sessions that can be begun. Each is begun by the first function, and run to its end by the result."""
-        return {"session": self._begin_run, "program": self._begin_program}
+        return {"session": self._begin_run, "program": self._begin_program, "trace": self._begin_trace}
 
     def state(self) -> Json:
         image = self._kernel.subject.kernel.image
@@ -167,7 +169,7 @@ class LabHost:
         try:
             with suppress(ServerEnded):
                 self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
-            running.wait(None, self._ends, partial(self._show, running))
+            running.wait(None, self._ends, lambda progress: self._show(partial(self._now, running, progress)))
         finally:
             progress = running.progress()
             result = report(running.finish()).to_json()
@@ -189,6 +191,36 @@ class LabHost:
 
         return run
 
+    def _begin_trace(self, given: Json) -> Callable[[Message], None]:
+        """A trace whose probes are in, and whose command runs. Raises GilkError; then nothing has changed."""
+        self._output = LabOutput()
+        running = prepare_kernel_trace(
+            self._kernel, given["scope"], _command(given), self._output.take, given["file"], given["start"],
+            given["stop"], given["depth"],
+        )  # fmt: skip
+        running.begin()
+        return partial(self._trace, running)
+
+    def _trace(self, running: Tracing, first: Message) -> None:
+        trouble: list[str] = []
+
+        def now(progress: Progress) -> Json:
+            return {**trace_state(progress), **(self._output.to_json() if running.command else {})}
+
+        try:
+            with suppress(ServerEnded):
+                self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
+            running.wait(None, self._ends, lambda progress: self._show(partial(now, progress)))
+        except GilkError as error:  # the disk may be full
+            trouble.append(f"it was ended: {error.message} ({error.slug})")
+        finally:
+            progress = running.progress()
+            result = traced_report(running, trouble)
+            with suppress(ServerEnded):
+                self._channel.send({"state": {**now(progress), "doing": "", "report": result}})
+        if running.lost is not None:
+            raise running.lost
+
     def _ends(self) -> bool:
         """Answer what the server has asked; returns whether the session is to end."""
         try:
@@ -198,13 +230,14 @@ class LabHost:
             self.over = True
         return self._ending or self.over
 
-    def _show(self, running: LiveRun, progress: Progress) -> None:
+    def _show(self, state: Callable[[], Json]) -> None:
+        """Send what ``state`` returns, if it is time."""
         now = time.monotonic()
         if now - self._told < _EVERY:
             return
         self._told = now
         try:
-            self._channel.send({"state": self._now(running, progress)})
+            self._channel.send({"state": state()})
         except ServerEnded:
             self.over = True
 

@@ -34,6 +34,7 @@ from gilk.web.lab import Lab
 from gilk.web.live import live
 from gilk.web.sessions import Sessions, WebSession, d_commands, lab_command
 from gilk.web.sources import source
+from gilk.web.tables import table_routes
 from gilk.web.timed import TimedWorkers
 from gilk.web.traces import TracePages
 from gilk.web.tracing import TracingPages
@@ -256,6 +257,9 @@ class Window:
         session = self.sessions.begin_lab(self.lab, title_of(name), requests, asked["workload"].strip())
         return (await self.audit.noted(session, lab_command(requests, asked["workload"].strip()))).shown()
 
+    async def begin_lab_trace(self, request: Request) -> Json:
+        return await self.tracing.begin_in_lab(request, self.lab)
+
     async def start_lab(self, request: Request) -> Json:
         await given(request)
         self.grants.target(LAB)
@@ -359,12 +363,13 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
         "/session/trace": window.tracing.begin, "/session/lab": window.begin_lab,
-        "/session/lab/d": window.begin_lab_d, "/lab/start": window.start_lab,
-        "/lab/end": window.end_lab,
+        "/session/lab/d": window.begin_lab_d, "/session/lab/trace": window.begin_lab_trace,
+        "/lab/start": window.start_lab, "/lab/end": window.end_lab,
     }  # fmt: skip
     return [
         Route(f"{ASSETS_PATH}{{digest}}/{{name}}", window.assets.file),
         *(Route(path, answering(handler)) for path, handler in twins.items()),
+        *table_routes(twins),
         *(Route(path, answering(handler), methods=["GET", "POST"]) for path, handler in asked.items()),
         *(Route(path, answering(handler), methods=["POST"]) for path, handler in actions.items()),
         *(Route(path, window.page) for path in PAGES),

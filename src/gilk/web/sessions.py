@@ -15,7 +15,7 @@ from gilk.values import dataclass
 from gilk.web import children
 from gilk.web.children import ToldError
 from gilk.web.grants import LAB, born, identity_of_file
-from gilk.web.trace_asked import TraceAsked
+from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
 Json = dict[str, Any]
 _MOST = 64  # the most sessions, including those that have ended, of which the oldest are forgotten
@@ -32,8 +32,8 @@ class SessionMachine(SessionChild, Protocol):
     """A machine that has sessions."""
 
     async def begin(self, session: WebSession, what: str, **given: Any) -> Json:
-        """Run a session, of instruments (``session``) or of a D program (``program``). Raises ToldError; then nothing
-        has changed.
+        """Run a session: of instruments (``session``), a D program (``program``) or a trace (``trace``).
+        Raises ToldError; then nothing has changed.
         """
 
 
@@ -213,6 +213,22 @@ class Sessions:
         given: Json = {"start": asked.start, "stop": asked.stop, "scope": list(asked.scope), "skip": list(asked.skip)}
         given |= {"everything": asked.everything, "depth": asked.depth, "file": str(file)}
         return await self._begun(made, "gilk.web.trace_host", **given, processes={int(pid): born(target)})
+
+    async def begin_lab_trace(
+        self, lab: SessionMachine, title: str, asked: KernelTraceAsked, file: Path
+    ) -> WebSession:  # fmt: skip
+        """Trace the lab's kernel into a file. Raises ToldError; then nothing has changed."""
+        made = WebSession(
+            self._last + 1, LAB, title, (f"trace from {asked.start} to {asked.stop}",), asked.command(file),
+            asked.python(file), time.time(), over="the trace has come to its end", lost=_MACHINE_ENDED,
+        )  # fmt: skip
+        made.state = {"trace": {"id": identity_of_file(file), "name": file.name}}
+        if asked.workload:
+            made.state |= {"workload": asked.workload, "printed": "", "bytes": 0}
+        given: Json = {"start": asked.start, "stop": asked.stop, "scope": list(asked.scope), "depth": asked.depth}
+        begun = await lab.begin(made, "trace", **given, workload=asked.workload, file=str(file))
+        self._keep(made, begun["host"], lab)
+        return made
 
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
         child = await children.begun(module, made.told, made.gone)

@@ -37,12 +37,12 @@ class TraceHost:
             return
         self._told = time.monotonic()
         try:
-            self._channel.send({"state": _state(progress)})
+            self._channel.send({"state": trace_state(progress)})
         except ServerEnded:
             self.said.over = True
 
 
-def _state(progress: Progress) -> Json:
+def trace_state(progress: Progress) -> Json:
     numbers = {"seconds": round(progress.seconds, 3), "records": progress.records, "drops": progress.drops}
     return {**numbers, "doing": progress.what}
 
@@ -63,7 +63,8 @@ def begun(given: Json) -> Tracing:
 
 def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None:
     """Run the trace and write the file. Whatever happens to the file, the process is restored at the end."""
-    host, trouble = TraceHost(channel), []
+    host = TraceHost(channel)
+    trouble: list[str] = []
     try:
         with suppress(ServerEnded):
             channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
@@ -73,10 +74,12 @@ def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with suppress(ServerEnded):
-            channel.send({"state": {**_state(running.progress()), "doing": "", "report": _report(running, trouble)}})
+            channel.send(
+                {"state": {**trace_state(running.progress()), "doing": "", "report": traced_report(running, trouble)}}
+            )
 
 
-def _report(running: Tracing, trouble: list[str]) -> Json:
+def traced_report(running: Tracing, trouble: list[str]) -> Json:
     """The report as `gilk trace --json` prints it, and as text. ``kept``: whether there is a file."""
     report: Json = {"restored": None, "notes": trouble, "text": ""}
     try:

@@ -22,9 +22,10 @@ from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
 from gilk.web.frames import told
-from gilk.web.grants import Grants, title_of
+from gilk.web.grants import LAB, Grants, title_of
+from gilk.web.lab import Lab
 from gilk.web.sessions import Sessions
-from gilk.web.trace_asked import TraceAsked
+from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
 Json = dict[str, Any]
 _MOST: Final = 100  # globs
@@ -38,37 +39,69 @@ class TracingPages:
         self._grants, self._sessions, self._audit = grants, sessions, audit
 
     async def page(self, request: Request) -> Json:
-        """The process, and the trace of the address as a command and in Python; or the problem that it has."""
+        """The process, and the trace of the address as a command and in Python; or the problem that it has. For the lab
+        the same about its kernel.
+        """
+        if request.path_params["target"] == LAB:
+            return self._page_of_lab(request)
         identity, query = request.path_params["target"], request.query_params
         pid = self._pid(identity)
         asked = _checked(
             query.get("start", "now"), query.get("stop", "for:2s"), query.getlist("scope"), query.getlist("skip"),
             whole_number(query.get("depth", "0")), query.get("all", "") == "1",
         )  # fmt: skip
-        title, folder = title_of(f"pid:{pid}"), self._grants.traces
-        file = (folder or Path()) / f"{_plain(title)}.parquet"
-        return {
-            "id": identity, "title": title, "pid": int(pid), "acts": self._grants.acts,
-            "folder": "" if folder is None else str(folder), "problem": _problem(asked),
-            "command": asked.command(pid, file), "python": asked.python(pid, file),
-        }  # fmt: skip
+        title = title_of(f"pid:{pid}")
+        file = self._example(title)
+        same = {"command": asked.command(pid, file), "python": asked.python(pid, file)}
+        return {**self._about(identity, title), "pid": int(pid), "problem": _problem(asked), **same}
+
+    def _page_of_lab(self, request: Request) -> Json:
+        title, query = title_of(self._grants.target(LAB)), request.query_params
+        asked = _checked_of_kernel(
+            query.get("start", "now"), query.get("stop", "for:2s"), query.getlist("scope"),
+            whole_number(query.get("depth", "0")), query.get("workload", ""),
+        )  # fmt: skip
+        file = self._example("lab")
+        same = {"command": asked.command(file), "python": asked.python(file)}
+        return {**self._about(LAB, title), "problem": _problem(asked), **same}
+
+    def _about(self, identity: str, title: str) -> Json:
+        folder = self._grants.traces
+        return {"id": identity, "title": title, "acts": self._grants.acts, "folder": str(folder or "")}
+
+    def _example(self, title: str) -> Path:
+        """The file that a shown command names."""
+        return (self._grants.traces or Path()) / f"{_plain(title)}.parquet"
+
+    async def begin_in_lab(self, request: Request, lab: Lab) -> Json:
+        """Trace the lab's kernel into a new file, while a command runs there, if there is one. Raises ToldError."""
+        found = await given(request, start=str, stop=str, scope=list, depth=int, workload=str)
+        title = title_of(self._grants.target(LAB))
+        asked = _checked_of_kernel(found["start"], found["stop"], found["scope"], found["depth"], found["workload"])
+        file = await self._new(asked, "lab")
+        session = self._sessions.begin_lab_trace(lab, title, asked, file)
+        return (await self._audit.noted(session, asked.command(file))).shown()
+
+    async def _new(self, asked: TraceAsked | KernelTraceAsked, name: str) -> Path:
+        """The file for a trace. Raises ToldError if its events are wrong, or there is no directory for it."""
+        if (problem := _problem(asked)) is not None:
+            raise ToldError(**problem)
+        if self._grants.traces is None:
+            raise ToldError("not-granted", "this window has no directory for traces", "gilk web --traces DIR")
+        return await asyncio.to_thread(_free, self._grants.traces, _plain(name))
 
     async def begin(self, request: Request) -> Json:
         """Trace a process into a new file. Raises ToldError."""
         found = await given(request, target=str, start=str, stop=str, scope=list, skip=list, depth=int, all=bool)
         pid = self._pid(found["target"])
         asked = _checked(found["start"], found["stop"], found["scope"], found["skip"], found["depth"], found["all"])
-        if (problem := _problem(asked)) is not None:
-            raise ToldError(**problem)
-        if self._grants.traces is None:
-            raise ToldError("not-granted", "this window has no directory for traces", "gilk web --traces DIR")
         title = title_of(f"pid:{pid}")
-        file = await asyncio.to_thread(_free, self._grants.traces, _plain(title))
+        file = await self._new(asked, title)
         session = self._sessions.begin_trace(found["target"], title, asked, file)
         return (await self._audit.noted(session, asked.command(pid, file))).shown()
 
     def _pid(self, identity: str) -> str:
-        return self._grants.process(identity, "the window traces processes only", "gilk trace --kernel")
+        return self._grants.process(identity, "the window traces processes and the lab", "gilk trace --kernel")
 
 
 def _checked(
@@ -84,7 +117,14 @@ def _checked(
     return TraceAsked(start, stop, tuple(scope), tuple(skip), depth, everything)
 
 
-def _problem(asked: TraceAsked) -> Json | None:
+def _checked_of_kernel(start: str, stop: str, scope: Sequence[Any], depth: int, workload: str) -> KernelTraceAsked:
+    """The same for a trace of a kernel. Raises ToldError `bad-request`."""
+    checked = _checked(start, stop, scope, (), depth, everything=False)
+    check_text(workload)
+    return KernelTraceAsked(checked.start, checked.stop, checked.scope, checked.depth, workload.strip())
+
+
+def _problem(asked: TraceAsked | KernelTraceAsked) -> Json | None:
     """The first error in the events of the request; None if there is none."""
     for text in (asked.start, asked.stop):
         try:
@@ -94,6 +134,9 @@ def _problem(asked: TraceAsked) -> Json | None:
         if isinstance(found, _OTHERS):
             message = f"{text}: the window waits for no signals and no keys"
             return told(UsageError("not-granted", message, "gilk trace does"))
+        if isinstance(found, event.Reach) and isinstance(asked, KernelTraceAsked):
+            message = f"{text}: a trace of a kernel begins and ends at a time, or with its command"
+            return told(UsageError("bad-event", message, "now, after:2s, for:2s or exit"))
     return None
 
 

@@ -14,7 +14,7 @@ from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.enabling import NoSuchProbe
 from gilk.engines.dtrace.outlet import Outlet
 from gilk.errors import CompileError, UsageError
-from gilk.trace.d.events import Event
+from gilk.trace.d.events import Event, Exited, Snapshot
 from gilk.values import dataclass
 
 
@@ -33,6 +33,7 @@ class DtraceSession:
     starting: Callable[[], AbstractContextManager[None]] = nullcontext  # the context in which probes are inserted
     _consumer: Consumer = field(init=False)
     _stopped: bool = False
+    _under_way: bool = False
 
     def __enter__(self) -> DtraceSession:
         """Attach or launch, and compile.
@@ -59,6 +60,7 @@ class DtraceSession:
             raise UsageError("no-such-probe", str(error), "gilk dtrace -l lists probes") from None
 
     def __exit__(self, *_: object) -> None:
+        self._under_way = False
         let_go(self._consumer)
 
     def __iter__(self) -> Iterator[Event]:
@@ -66,8 +68,15 @@ class DtraceSession:
         yield from self._consumer.matched
         with self.starting():
             lacking = self._consumer.start()
+        self._under_way = True
         yield from lacking
-        yield from self._consumer.events(lambda: self._stopped or self.until(), self.outlet, self.formatted)
+        for event in self._consumer.events(lambda: self._stopped or self.until(), self.outlet, self.formatted):
+            self._under_way &= not isinstance(event, Exited)
+            yield event
+
+    def contents(self) -> list[Snapshot]:
+        """The present contents of all aggregations; [] unless the program runs."""
+        return self._consumer.contents() if self._under_way else []
 
     def stop(self) -> None:
         """End as exit() does: END fires, and aggregations follow. May be called from any thread, and from a signal's

@@ -41,6 +41,10 @@ async function allOut() {
 let noticed = 0;
 
 export function notice(text) {
+  dispatchEvent(new CustomEvent("gilk-notice", { detail: text }));
+}
+
+export function showNotice(text) {
   noticed = Date.now();
   show(document.getElementById("notice"), h("p", null, text));
 }

@@ -13,8 +13,9 @@ const shownIn = new WeakMap();
 export function renew(place, found) {
   const text = JSON.stringify(found ?? []);
   if (shownIn.get(place) === text) return;
-  const focused = document.activeElement?.closest?.("[data-of]");
-  const within = place.contains(focused) ? [focused.dataset.of, document.activeElement.tagName] : null;
+  const active = place.getRootNode().activeElement; // of the page, or of the notebook's widget
+  const focused = active?.closest?.("[data-of]");
+  const within = place.contains(active) && focused ? [focused.dataset.of, active.tagName] : null;
   const open = new Map([...place.querySelectorAll("details")].map((each) => [each.dataset.of, each.open]));
   show(place, aggregations(found));
   for (const each of place.querySelectorAll("details")) each.open = open.get(each.dataset.of) ?? each.open;

@@ -18,7 +18,7 @@ export function lab(place, found) {
     h("p", null, "A virtual machine with a stock kernel and the files of this machine, which it cannot change. Nothing that happens in it can break this machine."),
     h("div", { role: "status" }, state(found.lab)),
     found.lab.state === "starting" ? null : h("p", { class: "acts" }, found.lab.state === "up"
-      ? [h("a", { href: "/target/lab/symbols?image=kernel" }, "Find a function"), h("a", { href: "/target/lab/d" }, "Write a D program"), act("End the lab", "/lab/end", "The lab has ended.")]
+      ? [h("a", { href: "/target/lab/symbols?image=kernel" }, "Find a function"), h("a", { href: "/target/lab/d" }, "Write a D program"), h("a", { href: "/target/lab/trace" }, "Trace its calls"), act("End the lab", "/lab/end", "The lab has ended.")]
       : act("Start the lab", "/lab/start", "")),
     found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
     found.images.length ? h("section", null, h("h2", null, "Kernel and modules"), images("lab", found)) : null,

@@ -3,7 +3,7 @@
 
 import { h, show } from "./dom.js";
 import { admitted, get } from "./talk.js";
-import { forgetNotice, refused, top } from "./frame.js";
+import { forgetNotice, refused, showNotice, top } from "./frame.js";
 import { overview } from "./overview.js";
 import { target, symbols } from "./target.js";
 import { func } from "./function.js";
@@ -94,6 +94,7 @@ document.addEventListener("click", (event) => {
 addEventListener("popstate", render);
 addEventListener("gilk-go", (event) => go(event.detail));
 addEventListener("gilk-again", render);
+addEventListener("gilk-notice", (event) => showNotice(event.detail));
 
 try {
   if (await admitted()) await render();

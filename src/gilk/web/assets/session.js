@@ -31,20 +31,16 @@ export async function session(place, text) {
       notice(`${error.message} (${error.slug})`);
     }
   } }, "Take out");
-  let before = null;
-  let rates = {};
+  const rates = new Rates();
 
   function told(state) {
     out.disabled = Boolean(state.end);
     show(outcome, !state.end ? null : state.report === undefined ? h("p", { role: "status" }, "Taking everything out …") : ended(state));
-    if (!before || state.seconds - before.seconds > 0.9) {
-      rates = before ? perSecond(before, state) : {};
-      before = { seconds: state.seconds, counts: { ...state.counts } };
-    }
+    const now = rates.of(state);
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned ? happened(state) : null, written(state));
     const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), counts(state, state.end ? {} : rates), latencies(state.latency ?? {}),
+    show(figures, ofInstruments ? null : printed(state), counts(state, now), latencies(state.latency ?? {}),
       refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
@@ -92,7 +88,7 @@ function traced(state) {
     report.text ? h("pre", { tabindex: 0, class: "printed", role: "region", "aria-label": "Report" }, lines(report.text)) : null);
 }
 
-function facts(state) {
+export function facts(state) {
   const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits], ["records", state.records],
     ["bytes printed", state.bytes], ["dropped", state.drops ?? 0]]
     .filter(([, value]) => value !== undefined)
@@ -108,13 +104,21 @@ function printed(state) {
     h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
 }
 
-function perSecond(before, state) {
-  const passed = state.seconds - before.seconds;
-  const entries = Object.entries(state.counts ?? {});
-  return Object.fromEntries(entries.map(([point, count]) => [point, (count - (before.counts[point] ?? 0)) / passed]));
+// The hits of each point per second, between two states that are a second apart; none at the end.
+export class Rates {
+  of(state) {
+    const before = this.before;
+    if (!before || state.seconds - before.seconds > 0.9) {
+      const entries = Object.entries(before ? state.counts ?? {} : {});
+      this.rates = Object.fromEntries(entries.map(([point, count]) =>
+        [point, (count - (before.counts[point] ?? 0)) / (state.seconds - before.seconds)]));
+      this.before = { seconds: state.seconds, counts: { ...state.counts } };
+    }
+    return state.end ? {} : this.rates;
+  }
 }
 
-function counts(state, rates) {
+export function counts(state, rates) {
   const rows = Object.entries(state.counts ?? {}).sort((one, other) => other[1] - one[1]);
   if (!rows.length) return null;
   const most = Math.max(1, rows[0][1]);

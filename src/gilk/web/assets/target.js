@@ -116,7 +116,7 @@ export async function symbols(place, id) {
   show(place,
     h("h1", null, `Functions of ${known.title}`),
     h("p", null, h("a", { href: `/target/${id}` }, id === "lab" ? "The lab" : isKernel(id) ? "Its modules" : "Its program and libraries"),
-      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : id === "lab" ? [", ", h("a", { href: "/target/lab/d" }, "a D program for it")] : null,
+      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : id === "lab" ? [", ", h("a", { href: "/target/lab/trace" }, "a trace of it"), ", ", h("a", { href: "/target/lab/d" }, "a D program for it")] : null,
       ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/) or an address (0x…)."),
     h("div", { class: "fields", role: "search" },
       h("p", { class: "field wide" }, h("label", { for: "q" }, "Function"), query),

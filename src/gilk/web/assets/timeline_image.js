@@ -12,7 +12,7 @@ export class TimelineImage {
   constructor(canvas, tiles, found, { from, to, top, rows, chosen }) {
     const height = canvas.clientHeight;
     const shown = rows.filter((each) => each.y + ROW > top && each.y - top < height - RULER);
-    const style = getComputedStyle(document.documentElement);
+    const style = getComputedStyle(canvas);
     Object.assign(this, { tiles, found, from, to, top, shown, chosen, height, width: canvas.clientWidth, hits: [], labels: new Map() });
     this.ink = (name) => style.getPropertyValue(name).trim();
     this.paint = this.cleared(canvas);

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The page where a trace of a process is begun: from which event to which, and which functions are followed.
+// The page where a trace of a process, or of the lab's kernel, is begun: from which event to which, and which functions are
+// followed.
 
 import { h, show } from "./dom.js";
 import { command, goTo } from "./frame.js";
+import { workload, workloadField } from "./pane.js";
 import { get, post } from "./talk.js";
 
 const REST = 150; // ms without a key before the command is made anew
+const TIMES = "now, or after:2s (from Begin on)";
 const EVENTS = "now, or call:FUNCTION, return:FUNCTION:3 (the third return), after:2s (from Begin on)";
 
 export async function tracing(place, id) {
   const first = new URLSearchParams(location.search);
+  const lab = id === "lab";
+  if (lab && first.has("workload")) sessionStorage.setItem("workload", first.get("workload"));
   const about = await get(`/target/${id}/trace.json`);
   let [waiting, asking] = [0, null];
 
@@ -28,16 +33,18 @@ export async function tracing(place, id) {
 
   function chosen() {
     const globs = (field) => field.value.split("\n").map((line) => line.trim()).filter(Boolean);
-    return { start: start.value.trim(), stop: stop.value.trim(), scope: globs(scope), skip: globs(skip),
-      depth: Math.max(0, Math.trunc(Number(depth.value)) || 0), all: all.checked };
+    const both = { start: start.value.trim(), stop: stop.value.trim(), scope: globs(scope),
+      depth: Math.max(0, Math.trunc(Number(depth.value)) || 0) };
+    return lab ? { ...both, workload: workload() } : { ...both, skip: globs(skip), all: all.checked };
   }
 
   function words() {
     const { start: from, stop: to, ...more } = chosen();
     const query = new URLSearchParams({ start: from, stop: to });
-    for (const name of ["scope", "skip"]) more[name].forEach((glob) => query.append(name, glob));
+    for (const name of ["scope", "skip"]) more[name]?.forEach((glob) => query.append(name, glob));
     if (more.depth) query.set("depth", more.depth);
     if (more.all) query.set("all", "1");
+    if (more.workload) query.set("workload", more.workload);
     return query.toString();
   }
 
@@ -69,7 +76,7 @@ export async function tracing(place, id) {
     begin.disabled = true;
     show(wrong, h("p", null, "Finding the functions, and making them ready. The first time that may take a minute …"));
     try {
-      const session = await post("/session/trace", { target: id, ...chosen() });
+      const session = lab ? await post("/session/lab/trace", chosen()) : await post("/session/trace", { target: id, ...chosen() });
       goTo(`/session/${session.number}`);
     } catch (error) {
       show(wrong, h("p", null, `Nothing was put in. ${error.message} (${error.slug})`), error.hint ? h("p", null, error.hint) : null);
@@ -79,14 +86,18 @@ export async function tracing(place, id) {
 
   show(place,
     h("h1", null, `Trace of ${about.title}`),
-    h("p", null, "Every call from one event to another, with its time. Until the first event the program runs as if nothing were there. ",
+    h("p", null, lab ? "Every call of these functions from one event to another, with its time, whoever makes it. "
+      : "Every call from one event to another, with its time. Until the first event the program runs as if nothing were there. ",
       h("a", { href: "/help/cli/trace" }, "What is followed"), "."),
-    field("start", "Begin at", start, EVENTS),
-    field("stop", "End at", stop, "for:2s (so long after its first event), return:FUNCTION, exit (with the program). “Take out” ends it, too."),
-    field("scope", "Follow only", scope, "Functions, one a line: parse_* of the program, libz*:inflate*, libc.so.6: for all of an image. Empty: all of the program and its libraries."),
-    field("skip", "Do not follow", skip, "Functions, in the same words."),
+    field("start", "Begin at", start, lab ? TIMES : EVENTS),
+    field("stop", "End at", stop, lab ? "for:2s (so long after its first event), exit (with the command). “Take out” ends it, too."
+      : "for:2s (so long after its first event), return:FUNCTION, exit (with the program). “Take out” ends it, too."),
+    field("scope", "Follow only", scope, lab ? "Functions, one a line: pipe_*, vfs_read. Empty: all of the kernel, which takes a minute to prepare."
+      : "Functions, one a line: parse_* of the program, libz*:inflate*, libc.so.6: for all of an image. Empty: all of the program and its libraries."),
+    lab ? null : field("skip", "Do not follow", skip, "Functions, in the same words."),
     field("depth", "Levels of calls", depth, "Calls within calls, so many deep. 0: all."),
-    h("p", { class: "check" }, all, h("label", { for: "all" }, "Also what is called so often that following it slows the program down")),
+    lab ? workloadField(typed)
+      : h("p", { class: "check" }, all, h("label", { for: "all" }, "Also what is called so often that following it slows the program down")),
     h("p", { class: "acts" }, begin),
     !about.acts ? h("p", null, "This window only looks; the command below makes the trace.")
       : about.folder ? h("p", null, `The file goes to ${about.folder}.`)

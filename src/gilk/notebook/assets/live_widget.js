@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The counts of a session, or the aggregations of a D program, in a notebook, as the window's page of a session shows them.
+
+import { h, show } from "./dom.js";
+import { renew } from "./growing.js";
+import { routed } from "./routed.js";
+import { counts, facts, Rates } from "./session.js";
+import { follow, get } from "./talk.js";
+
+async function session(place) {
+  const [above, grown, figures] = [h("div"), h("div"), h("div")];
+  const rates = new Rates();
+  const told = (state) => {
+    show(above, facts(state), state.end ? h("p", null, state.end) : null);
+    renew(grown, state.aggregations);
+    show(figures, counts(state, rates.of(state)));
+  };
+  show(place, above, grown, figures);
+  told(await get("/session/0.json"));
+  return follow(0, told);
+}
+
+export function start(place, address) {
+  return routed(place, [[/^\/session\/\d+$/, session]], address);
+}
