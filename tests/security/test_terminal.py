@@ -50,3 +50,11 @@ def test_control_characters_in_a_process_name_are_escaped_in_reports(program: Pa
 def test_control_characters_in_a_process_name_are_escaped_in_errors(program: Path) -> None:
     with Partner(program, "nothing", "/") as partner:
         assert is_harmless(sent("run", "-i", "a*:no-such-function:entry=count", "-p", str(partner.pid)))
+
+
+def test_records_of_a_program_whose_name_is_not_utf_8_are_kept(program: Path, tmp_path: Path) -> None:
+    named, out = program.with_name("a\udcffb"), tmp_path / "records.parquet"
+    named.hardlink_to(program)
+    text = sent("run", "-i", "a*:main:entry=stamp", "-o", out, "--", named, "nothing", "/")
+    assert "1 record in" in text, text
+    assert "a\\udcffb:main:entry" in sent("query", out, "select point from samples")

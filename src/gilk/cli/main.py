@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import click
 
 from gilk.cli.failure import report
+from gilk.cli.unheard import watch
 from gilk.version import VERSION
 
 # Help texts are here, not in the modules, so that `gilk --help` loads none of them.
@@ -142,6 +143,7 @@ def run(argv: Sequence[str] | None = None) -> int:
             os._exit(status)
 
     atexit.register(end)  # registered first, so it is called last
+    watch()
     status = main(argv)
     return status
 

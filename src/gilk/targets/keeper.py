@@ -301,7 +301,8 @@ class Keeper:
         return True
 
     def _undo_own(self, staged: list[LiveBatch]) -> bool:
-        self._open_gates()
+        with contextlib.suppress(OSError):  # the program has made gilk's memory inaccessible
+            self._open_gates()
         self.semaphores.lower_all()
         self.change({n: set(some) for n, some in self._batches.active.items()}, {})
         self.catch_up()

@@ -87,7 +87,13 @@ class LinuxProcess:
         try:
             return bool(self.memory.read(address, 1)) and self._has_now(address)
         except OSError:
-            return False
+            return self._has_unreadable(address)
+
+    def _has_unreadable(self, address: int) -> bool:
+        """Whether gilk's memory is there, but the process has made it inaccessible."""
+        with contextlib.suppress(TargetError):
+            return any(each.ours and each.start <= address < each.end for each in self.maps())
+        return False
 
     def _has_now(self, address: int) -> bool:
         """Whether the process has the mapping now, if others share its memory. Raises OSError."""

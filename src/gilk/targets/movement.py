@@ -209,10 +209,10 @@ class Movement:
         return self._held().in_arena(address) and not self._everywhere().in_patch(address)
 
     def _calling_out(self, thread: Thread) -> bool:
-        """Whether the thread's block says that an instrument calls a function of the program: struct gilk_block,
-        busy."""
+        """Whether the thread's block says that an instrument calls a function of the program: struct gilk_block, busy.
+        It says nothing if the program has made it unreadable."""
         base = thread.registers.gs_base
-        return self._held().is_block(base) and any(self._memory.read(base + _BUSY, 8))
+        return self._held().is_block(base) and any(self._memory.some(base + _BUSY, 8))
 
     def move(self, thread: Thread, standing: Standing | None, new: Places) -> None:
         """Set a thread's rip to where it goes on: from a removed patch to the equal of its place in the original code,
@@ -462,9 +462,10 @@ class Movement:
             return self._writes(frame, frame.place, leaves=False)
 
     def _noted(self) -> int:
-        """The number of contexts that the runtime has noted and that have not gone on yet."""
+        """The number of contexts that the runtime has noted and that have not gone on yet; 0 if the program has made
+        that unreadable."""
         data = self._held().data
-        return int.from_bytes(self._memory.read(data + _NOTED, 8), "little", signed=True) if data else 0
+        return int.from_bytes(self._memory.some(data + _NOTED, 8), "little", signed=True) if data else 0
 
     def _left(self, thread: Thread) -> list[int]:
         """The stack pointers on the program's stacks that the thread has left for its side stack or for a stack of

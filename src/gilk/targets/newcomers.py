@@ -90,6 +90,6 @@ def give_own(threads: Iterable[Thread], held: Held, memory: Memory) -> list[Thre
 
 
 def _block(base: int, memory: Memory) -> tuple[int, int, int]:
-    """The fields tid, busy and inside of the block at ``base``. Raises OSError."""
-    tid, busy, inside = _BLOCK.unpack(memory.read(base, _BLOCK.size))
+    """The fields tid, busy and inside of the block at ``base``; 0 if the program has made it unreadable."""
+    tid, busy, inside = _BLOCK.unpack(memory.some(base, _BLOCK.size).ljust(_BLOCK.size, b"\0"))
     return tid, busy, inside

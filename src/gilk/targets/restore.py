@@ -8,6 +8,7 @@ and are reported. The mappings stay, for threads that may still be in them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -101,10 +102,12 @@ def _tables_in(process: Process, code: int) -> list[int]:
 
 def _open_to_others(process: Process) -> None:
     """Clear the magic numbers in the memory that was left, so that another session may have the process. A thread in an
-    old patch needs that memory, from which the end of another session would detach it."""
+    old patch needs that memory, from which the end of another session would detach it. Memory that the program has made
+    inaccessible stays as it is."""
     for mapping in process.maps():
         if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
-            process.keeper.poke(mapping.start, bytes(8))
+            with contextlib.suppress(OSError):
+                process.keeper.poke(mapping.start, bytes(8))
 
 
 def is_kept(session: str) -> bool:

@@ -21,6 +21,7 @@ from gilk.trace import probes as probe_rows
 from gilk.trace.clock import Clock
 from gilk.trace.coverage import FunctionCoverage
 from gilk.trace.probes import ProbeRow
+from gilk.trace.text import storable
 from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
 
@@ -136,11 +137,9 @@ def _object(text: str | bytes) -> dict[str, Any]:
 
 
 def _unicode(value: Any) -> Any:
-    """The JSON value with halves of surrogate pairs written out as escapes: no table holds them and no terminal shows
-    them.
-    """
+    """The JSON value with its texts as tables take them."""
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return storable(value)
     if isinstance(value, list):
         return [_unicode(each) for each in value]
     return {_unicode(k): _unicode(v) for k, v in value.items()} if isinstance(value, dict) else value

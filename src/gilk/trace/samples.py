@@ -23,6 +23,7 @@ from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Identity
 from gilk.trace.layout import REGISTERS, TEXT_BYTES, Array
 from gilk.trace.probes import ProbeRow, RecordKind
+from gilk.trace.text import storable
 
 NAME = pa.dictionary(pa.int32(), pa.string())
 _KINDS = [str(kind) for kind in RecordKind]
@@ -134,7 +135,7 @@ class Samples:
 
     def _thread(self, identity: Identity) -> int:
         if identity not in self._threads:
-            name = self._thread_name(identity.pid, identity.tid)
+            name = storable(self._thread_name(identity.pid, identity.tid))
             if name not in self._names:
                 self._names.append(name)
             self._threads[identity] = self._names.index(name)
@@ -207,6 +208,7 @@ def _kind(probe: ProbeRow, number: int) -> str:
 
 
 def _factorise(names: list[str]) -> tuple[NDArray[np.int32], pa.Array]:
+    names = [storable(name) for name in names]
     codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
     return np.array([*(codes[name] for name in names), -1], np.int32), pa.array(list(codes), pa.string())
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Ends a command that SIGINT, SIGTERM or SIGHUP does not reach, as it waits for a file system that does not answer.
+
+A system call that waits for such a file system, a network's or a target's own (FUSE), goes on waiting when a signal
+comes, unless the signal kills the process: so no handler runs. A thread looks whether that is so. When it ends the
+process, keepers take out what was put into targets, as after any other end of their client.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Final
+
+from gilk.cli.progress import say
+
+_LOOK: Final = 1.0  # seconds between two looks
+_LOOKS: Final = 5  # looks in which a signal has been waiting
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def watch() -> None:
+    """Watch the process's first thread from now on."""
+    threading.Thread(target=_watch, daemon=True).start()
+
+
+def _watch() -> None:
+    waiting, pause = 0, threading.Event()
+    while not pause.wait(_LOOK):
+        number = unheard()
+        waiting = waiting + 1 if number else 0
+        if waiting == _LOOKS:
+            say("a file system does not answer, and gilk does not wait for it any longer")
+            os._exit(128 + number)
+
+
+def unheard() -> int:
+    """The number of a signal that is to end this process and waits for its first thread, which waits in the kernel for
+    something else; 0 if there is none."""
+    try:
+        with open("/proc/self/status", "rb", buffering=0) as file:
+            lines = dict(line.split(b":", 1) for line in file.read().split(b"\n")[2:] if b":" in line)
+        pending, shared, blocked = (int(lines[name], 16) for name in (b"SigPnd", b"ShdPnd", b"SigBlk"))
+    except OSError:
+        return 0
+    if not lines[b"State"].strip().startswith(b"D"):
+        return 0
+    there = (pending | shared) & ~blocked
+    return next((int(number) for number in _ENDING if there >> number - 1 & 1), 0)
