@@ -15,7 +15,7 @@ import anywidget
 import traitlets
 
 from gilk.api.dtrace import DtraceSession, events
-from gilk.api.processes import look_at
+from gilk.api.running import look_at
 from gilk.errors import StoreError, TargetError
 from gilk.notebook.bundle import script
 from gilk.notebook.pages import NotebookPages
