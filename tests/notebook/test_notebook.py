@@ -169,7 +169,7 @@ def test_a_trace_is_read_in_a_widget(notebook: Notebook, tmp_path: Path) -> None
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("table", name="Answer", exact=True).locator("tbody tr")).to_have_count(3)
     assert page.url == "http://notebook.test/", "a widget leaves the notebook's address alone"
-    assert not page.get_by_role("link", name="All files").count(), "a widget has no link to what it has not"
+    assert not page.get_by_text("All files").count(), "a widget has no link to what it has not"
     page.evaluate("window.leave()")
     asyncio.run_coroutine_threadsafe(widget._pages.stop(), notebook._loop).result(PATIENCE)
 
