@@ -75,7 +75,7 @@ TABLES: Final[Mapping[str, Callable[[Json], Rows]]] = {
 
 
 def as_csv(rows: Rows) -> bytes:
-    """The rows as CSV with a line of names; what has parts is JSON in its cell."""
+    """The rows as CSV with a line of names; a cell with parts has them as JSON."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(_names(rows))
