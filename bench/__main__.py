@@ -27,6 +27,7 @@ from bench import (
     room,
     scan,
     video,
+    web,
 )
 from bench.limits import limits
 from bench.measure import Programs, Row, build
@@ -41,14 +42,14 @@ SIDES = {
 def chosen(only: list[str] | None, kernel_peers: bool) -> list[str]:
     """The sides to measure. uprobes change the running kernel, so they are measured only if ``kernel_peers`` asks
     for them."""
-    names = only or [*SIDES, "video", "scan", "room", "long-trace"]
+    names = only or [*SIDES, "video", "scan", "room", "long-trace", "web"]
     return [name for name in names if name != "uprobe" or kernel_peers]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="gilk beside its peers and the machine's own limits.")
     parser.add_argument("--kernel-peers", action="store_true", help="also uprobes, which need root and the live kernel")
-    sides = [*SIDES, "video", "scan", "room", "long-trace"]
+    sides = [*SIDES, "video", "scan", "room", "long-trace", "web"]
     parser.add_argument("--only", action="append", choices=sides, help="this side; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     return parser.parse_args()
@@ -66,6 +67,8 @@ def measure(names: list[str], programs: Programs) -> Iterator[Row]:
         yield from room.rows()
     if "long-trace" in names:
         yield from long_trace.rows()
+    if "web" in names:
+        yield from web.rows()
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ with the widgets themselves at the other end."""
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from nbclient import NotebookClient
 from playwright.sync_api import BrowserContext, Page, expect
 
 import gilk
+import gilk.notebook
 from gilk.notebook import Cfg, Counters, LiveAggregations, Timeline
 from gilk.notebook.bundle import script
 from gilk.render import html
@@ -69,6 +71,13 @@ def test_html_of_a_value_is_text_and_small(monkeypatch: pytest.MonkeyPatch) -> N
     assert "gilk.notebook.Cfg" in html.graph(graph) and len(html.graph(graph)) < size // 2
 
 
+def test_a_widget_without_its_packages_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(gilk.GilkError) as caught:
+        gilk.notebook.__getattr__("Cfg")
+    assert caught.value.slug == "notebook-missing"
+
+
 @pytest.mark.parametrize("entry", ["timeline_widget.js", "graph_widget.js", "live_widget.js"])
 def test_a_script_is_small_and_loads_nothing_from_elsewhere(entry: str) -> None:
     text = script(entry)
@@ -103,6 +112,11 @@ class Notebook:
         self.page.expose_function("picked", lambda points: self.picked.extend(points))  # noqa: PLW0108
         self.page.goto("http://notebook.test/")
         self.page.evaluate(HOST, [widget._esm, widget.address])
+
+    def close(self, widget: Any) -> None:
+        """Close a widget, and wait until nothing answers for it any more."""
+        self.made(widget.close)
+        asyncio.run_coroutine_threadsafe(asyncio.wait((widget._ending,)), self._loop).result(PATIENCE)
 
     def _heard(self, widget: Any, message: Any) -> str:
         """The text of what Python has sent since the last message, with the answer to this one."""
@@ -169,9 +183,9 @@ def test_a_trace_is_read_in_a_widget(notebook: Notebook, tmp_path: Path) -> None
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("table", name="Answer", exact=True).locator("tbody tr")).to_have_count(3)
     assert page.url == "http://notebook.test/", "a widget leaves the notebook's address alone"
-    assert not page.get_by_role("link", name="All files").count(), "a widget has no link to what it has not"
+    assert not page.get_by_text("All files").count(), "a widget has no link to what it has not"
     page.evaluate("window.leave()")
-    asyncio.run_coroutine_threadsafe(widget._pages.stop(), notebook._loop).result(PATIENCE)
+    notebook.close(widget)
 
 
 def test_a_session_is_watched_in_widgets(notebook: Notebook) -> None:
@@ -191,7 +205,7 @@ def test_a_session_is_watched_in_widgets(notebook: Notebook) -> None:
         expect(page.locator("g.heat6").first).to_be_attached()
         suits(page, "a graph in a notebook")
         page.evaluate("window.leave()")
-        asyncio.run_coroutine_threadsafe(widget._pages.stop(), notebook._loop).result(PATIENCE)
+        notebook.close(widget)
 
 
 def test_counts_and_aggregations_are_shown_in_widgets(notebook: Notebook) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from gilk.api.processes import look_at
+from gilk.api.running import look_at
 from gilk.web import d_routes
 from gilk.web.children import ToldError
 from gilk.web.grants import Grants, identity_of

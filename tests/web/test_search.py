@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gilk.api import scans
 from gilk.api.scans import FunctionSymbol, TargetImage
 from gilk.errors import UsageError
 from gilk.web.search import PAGE, SymbolFigures, SymbolRow, found
+from gilk.web.worker import LookAnswers
+from tests.programs.build import build
 
 IMAGE = TargetImage("prog", "", "prog", Path("prog"))
 NAMES = ["pipe_write", "pipe_read", "do_pipe2", "unpipe", "PIPE_BIG", "parse", "a::Engine::update(int)"]
@@ -66,3 +69,17 @@ def test_a_bad_query_is_refused_by_name(query: str) -> None:
     with pytest.raises(UsageError) as error:
         found(ROWS, query, "match")
     assert error.value.slug == "bad-search"
+
+
+def test_a_graph_is_kept_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page asks for it twice: for the graph, and for its source."""
+    program = tmp_path / "work"
+    program.write_bytes(build("work").read_bytes())
+    made: list[str] = []
+    real = scans.cfg
+    monkeypatch.setattr(scans, "cfg", lambda *words, **more: made.append(words[1]) or real(*words, **more))
+    looks = LookAnswers()
+    first = looks.function(str(program), "", "dispatch")
+    assert looks.function(str(program), "", "dispatch") == first and made == ["dispatch"]
+    program.write_bytes(program.read_bytes() + b"\0")
+    assert looks.function(str(program), "", "dispatch") == first and made == ["dispatch"] * 2

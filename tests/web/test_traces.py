@@ -308,3 +308,26 @@ def test_files_that_are_no_traces_are_refused(asking: Asking, folder: Path, base
 def test_malformed_numbers_are_refused(asking: Asking, folder: Path, query: str) -> None:
     found = asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline/{query}")
     assert found["error"]["slug"] in ("bad-request", "bad-range", "no-such-call")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+def test_files_are_read_without_the_rights_of_root(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If root came by sudo, the process that reads a file is the invoking user's; it may only read. The file lies in a
+    directory of root's."""
+    assert folder.parent.stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("SUDO_UID", "65534")
+    monkeypatch.setenv("SUDO_GID", "65533")
+    with served(tmp_path, "--files", folder) as window:
+        asking = Asking(window)
+        found = asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline.json")
+        assert found["tracks"], found
+        tree = Path(f"/proc/{window.process.pid}/task/{window.process.pid}/children").read_text().split()
+        readers = [pid for pid in tree if b"gilk.web.file_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert readers
+        for pid in readers:
+            lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+            assert lines["Uid"].split() == ["65534"] * 4 and lines["Gid"].split() == ["65533"] * 4
+            assert {int(lines[name], 16) for name in ("CapEff", "CapPrm")} == {4} and lines["NoNewPrivs"] == "1"
+            assert lines["Groups"].strip() == "" and int(lines["CapInh"], 16) == 0

@@ -25,15 +25,14 @@ from gilk.targets.base import Loaded
 from gilk.targets.forked import ForkedCopy, forked_copy
 from gilk.targets.process import Process
 from gilk.targets.restore import restore
-from gilk.targets.selecting import Seen, chosen, look_at, processes
 from gilk.targets.startup import start
 
 if TYPE_CHECKING:
     from gilk.session.advised_session import AdvisedSession
 
 __all__ = [
-    "BlockView", "ClientSession", "ForkedCopy", "FunctionView", "Loaded", "Place", "Probe", "Seen", "Target", "attach",
-    "chosen", "forked_copy", "launch", "look_at", "processes", "restore",
+    "BlockView", "ClientSession", "ForkedCopy", "FunctionView", "Loaded", "Place", "Probe", "Target", "attach",
+    "forked_copy", "launch", "restore",
 ]  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def processes_options(command: Callable[..., int]) -> Callable[..., int]:
     def choosing(*, pids: Any, names: Any, ancestors: Any, users: Any, groups: Any, **given: Any) -> int:
         found = tuple(pid for some in pids for pid in some)
         if names or ancestors or users or groups:
-            from gilk.api.processes import chosen  # here: --help need not wait for it
+            from gilk.api.running import chosen  # here: --help need not wait for it
 
             found = chosen(found, names, ancestors, users, groups)
         return command(pids=found, **given)

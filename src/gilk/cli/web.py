@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gilk.web.grants import Grants
 
 _NEEDED = ("starlette", "uvicorn", "websockets")
+_ONLY_LAB = "it is lab; gilk run, trace and dtrace take --on ssh:HOST, and gilk web can be started on HOST (ssh -L)"
 
 
 @click.command()
@@ -65,7 +66,7 @@ def web(
     from gilk.web.serve import Settings, serve  # here: --help need not wait for it
 
     if machine not in ("", "lab"):
-        raise UsageError("bad-machine", f"the window reaches no kernel on {machine!r}", "it is lab")
+        raise UsageError("bad-machine", f"the window reaches no kernel on {machine!r}", _ONLY_LAB)
     granted = _grants(pids, users, kernel, bool(machine), folders, experiments, traces, not read_only)
     serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import urlencode, urlsplit
@@ -15,7 +16,7 @@ import anywidget
 import traitlets
 
 from gilk.api.dtrace import DtraceSession, events
-from gilk.api.processes import look_at
+from gilk.api.running import look_at
 from gilk.errors import StoreError, TargetError
 from gilk.notebook.bundle import script
 from gilk.notebook.pages import NotebookPages
@@ -62,6 +63,13 @@ class GilkWidget(anywidget.AnyWidget):
     async def _answer(self, asked: Json) -> None:
         found = await self._found(str(asked["path"]))
         self.send({"id": asked["id"], **(found if "error" in found else {"ok": found})})
+
+    def close(self) -> None:
+        """Close the widget, and end the processes that answer for it."""
+        super().close()
+        with suppress(RuntimeError):  # without a loop there are none
+            if self._pages is not None:
+                self._ending = asyncio.get_running_loop().create_task(self._pages.stop())
 
     async def _found(self, path: str) -> Json:
         own = self._answers.get(urlsplit(path).path)

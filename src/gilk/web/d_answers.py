@@ -8,14 +8,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from gilk.api.d_writing import DWriting, Problem
-from gilk.errors import UsageError
 from gilk.render.survey import REASONS
 
 Json = dict[str, Any]
-TOO_SLOW: Final = UsageError(
-    "d-too-slow", "that was given up, for it took too long",
-    "Begin takes as long as it needs; a description that matches fewer probes is quicker",
-)  # fmt: skip
 _MOST_REFUSED: Final = 200  # the most refused probes that are listed
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from gilk.web.answers import given, whole_number
 from gilk.web.children import ToldError
-from gilk.web.d_answers import TOO_SLOW
+from gilk.web.d_limits import TOO_SLOW
 from gilk.web.grants import LAB, Grants, born, title_of
 from gilk.web.lab import Lab
 from gilk.web.sessions import d_commands

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from gilk.api.experiments import save_experiment
 from gilk.inputs import text_of
 from gilk.web.answers import given
 from gilk.web.audit import Audit
@@ -94,6 +93,8 @@ class ExperimentPages:
         asked = await given(request, file=str, text=str, digest=str)
         path, text = self._grants.experiment(asked["file"]), _bounded(asked["text"])
         await self._current(asked["file"], asked["digest"])
+        from gilk.api.experiments import save_experiment  # here: the server begins without it
+
         await asyncio.to_thread(save_experiment, path, text)
         self._audit.note("save an experiment", f"# {path}", digest_of(text))
         return {"file": str(path), "digest": digest_of(text)}

@@ -31,6 +31,7 @@ from gilk.render.query import answer, described, prepare
 from gilk.render.query import tables as query_tables
 from gilk.render.tree_parts import TreeParts
 from gilk.web.frames import ServerChannel, told
+from gilk.web.rights import only_read
 from gilk.web.worker import serve
 
 Json = dict[str, Any]
@@ -271,6 +272,7 @@ ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    only_read()
     channel = ServerChannel.given()
 
     def tell(done: int, of: int) -> None:

@@ -9,7 +9,7 @@ import base64
 import os
 from pathlib import Path
 
-from gilk.api.processes import Seen, look_at, processes
+from gilk.api.running import Seen, look_at, processes
 from gilk.errors import TargetError, UsageError
 from gilk.values import dataclass
 from gilk.web.children import ToldError

@@ -27,7 +27,8 @@ from gilk.api.runs import Progress, parse_request, report
 from gilk.api.traces import Tracing, prepare_kernel_trace
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
-from gilk.web.d_answers import TOO_SLOW, DAnswers
+from gilk.web.d_answers import DAnswers
+from gilk.web.d_limits import TOO_SLOW
 from gilk.web.forked import ForkedWorker
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.host import state_of

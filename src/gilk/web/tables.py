@@ -10,9 +10,8 @@ import csv
 import io
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,6 +19,9 @@ from starlette.routing import Route
 from gilk.errors import GilkError
 from gilk.web.answers import failed
 from gilk.web.children import ToldError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Json = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -73,7 +75,7 @@ TABLES: Final[Mapping[str, Callable[[Json], Rows]]] = {
 
 
 def as_csv(rows: Rows) -> bytes:
-    """The rows as CSV with a line of names; what has parts is JSON in its cell."""
+    """The rows as CSV with a line of names; a cell with parts has them as JSON."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(_names(rows))
@@ -83,6 +85,8 @@ def as_csv(rows: Rows) -> bytes:
 
 def as_arrow(rows: Rows) -> bytes:
     """The rows as an Arrow IPC stream."""
+    import pyarrow as pa  # here: the server begins without it, and most never need it
+
     columns = {name: _column([_cell(row.get(name)) for row in rows]) for name in _names(rows)}
     table = pa.table(columns)
     sink = pa.BufferOutputStream()
@@ -102,6 +106,8 @@ def _cell(value: Any) -> Any:
 
 def _column(values: list[Any]) -> pa.Array:
     """A column of one type; addresses in a kernel need 64 bits without a sign."""
+    import pyarrow as pa
+
     try:
         if any(isinstance(value, int) and value >= 1 << 63 for value in values):
             return pa.array(values, pa.uint64())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gilk.api import scans
@@ -36,6 +37,7 @@ class LookAnswers:
     def __init__(self, kernel: KernelSubject | None = None) -> None:
         self._kernel = kernel
         self._of_image = lru_cache(maxsize=64)(self._read)
+        self._kept_graph = lru_cache(maxsize=16)(self._graph)
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
         return {each.__name__: each for each in (self.images, self.symbols, self.survey, self.function, self.preview)}
@@ -105,7 +107,18 @@ class LookAnswers:
 
     def function(self, target: str, image: str, address: str) -> Json:
         """The graph of one function, with the places of its blocks and edges in a picture. ``point`` and ``label`` are
-        how its points begin in requests and in reports."""
+        how its points begin in requests and in reports. It is kept for the next question, such as that for its source.
+        """
+        return self._kept_graph(target, image, address, self._state_of(target))
+
+    def _state_of(self, target: str) -> object:
+        """A value that is another one when a graph of the target may be another one."""
+        if target == KERNEL:
+            return self if self._kernel is not None else object()
+        found = scans.images(target)
+        return tuple((each, _stamp(each.file)) for each in found)
+
+    def _graph(self, target: str, image: str, address: str, _state: object) -> Json:
         pattern = f"{image}:{address}" if image else address
         graph = scans.cfg(target, pattern, kernel=self._kernel)
         found = with_names(graph_json(graph))
@@ -131,6 +144,15 @@ class LookAnswers:
             ],
             "reasons": {row.outcome.name: str(REASONS[row.outcome.name]) for row in rows if row.outcome.refused},  # type: ignore[index]
         }
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """A value that changes when the file does; () if there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def _no_image(target: str, image: str) -> UsageError:

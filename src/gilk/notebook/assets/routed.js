@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Shows in a widget the page that its address names, as main.js does in the window. Links to pages that the widget does not
-// have become text.
+// have are left out.
 
 import { h, show } from "./dom.js";
 import { refused } from "./frame.js";
@@ -36,7 +36,9 @@ export function routed(place, pages, address) {
 
   const links = new MutationObserver(() => {
     for (const link of place.querySelectorAll("a[href^='/']")) {
-      if (!page(link.getAttribute("href").split("?")[0])) link.replaceWith(h("span", null, link.textContent));
+      const to = link.getAttribute("href");
+      if (to.startsWith("/session/")) link.replaceWith(h("span", null, link.textContent)); // the subject of a sentence
+      else if (!page(to.split("?")[0])) link.remove();
     }
   });
   links.observe(place, { childList: true, subtree: true });

@@ -44,7 +44,7 @@ export function get(path, signal) {
 }
 
 export async function post() {
-  throw new Told({ slug: "notebook-looks", message: "a widget only looks", hint: "the notebook's cells act" });
+  throw new Told({ slug: "read-only", message: "a widget only looks", hint: "the cells of the notebook act" });
 }
 
 // Call `told` with each state that Python sends. Returns a function that stops this.
