@@ -13,6 +13,7 @@ import signal
 import threading
 from typing import Final
 
+from gilk.activity import WATCHER
 from gilk.cli.progress import say
 
 _LOOK: Final = 1.0  # seconds between two looks
@@ -22,7 +23,7 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def watch() -> None:
     """Watch the process's first thread from now on."""
-    threading.Thread(target=_watch, daemon=True).start()
+    threading.Thread(target=_watch, name=WATCHER, daemon=True).start()
 
 
 def _watch() -> None:
