@@ -23,6 +23,7 @@ from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
 from gilk.targets.base import Loaded, Target
 from gilk.targets.common_memory import CommonMemory
+from gilk.targets.filtered_calls import check_hits
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
@@ -38,9 +39,10 @@ class AdvisedSession(Session):
     def __init__(
         self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, private: int = 0
     ) -> None:
-        """Raises UsageError `advice-alone`, TargetError."""
+        """Raises UsageError `advice-alone`, TargetError, also `seccomp-blocks-hits`."""
         if isinstance(process, Process) and process.keeper.is_shared:
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
+        check_hits(process.pid)
         super().__init__(process, points, threads, ring, private=private)
         self._made: dict[Advice, CompiledAdvice] = {}
         #: The instructions without the advice that they were to have, where that was optional, each with the reason;

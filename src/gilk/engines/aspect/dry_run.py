@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from gilk.engines.aspect.inlined_copies import check_copies, copies_of, left_out
 from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
-from gilk.errors import UsageError
+from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, walked_for
 from gilk.lang.aspect.woven import DryShadow, WovenElement
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint, check_process, wanted
 from gilk.splice.advice import ReachedEntry
+from gilk.targets.filtered_calls import check_hits
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class DryRun:
 
         def look() -> None:
             check_process(self._process)
+            check_hits(self._process.pid)
             check_copies(shadow)
             points.extend(wanted(self._process, shadow.view.entry, advice, advice.compiled().proceeds))
 
@@ -82,7 +84,7 @@ class DryRun:
 
     def _of_accesses(self) -> Iterator[DryShadow]:
         """The accesses, counted by function and elements."""
-        why = _why(lambda: check_process(self._process))
+        why = _why(lambda: check_process(self._process)) or _why(lambda: check_hits(self._process.pid))
         together: dict[_Together, list[_Access]] = {}
         for one in self._accesses:
             together.setdefault(_key(one), []).append(one)
@@ -112,9 +114,9 @@ def _elements(met: Sequence[MetElement]) -> tuple[WovenElement, ...]:
 
 
 def _why(look: Callable[[], object]) -> str:
-    """The message of the UsageError that ``look`` raises; "" if it raises none."""
+    """The message of the error that ``look`` raises; "" if it raises none."""
     try:
         look()
-    except UsageError as error:
+    except (UsageError, TargetError) as error:
         return f"{error.message} ({error.slug})"
     return ""
