@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from gilk.engines.aspect.access_shadows import AccessShadow
 from gilk.engines.aspect.inlined_copies import check_copies, copies_of, left_out
 from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
+from gilk.engines.aspect.shadows import Shadow
 from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, walked_for
 from gilk.lang.aspect.woven import DryShadow, WovenElement
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint, check_process, wanted
 from gilk.splice.advice import ReachedEntry
 from gilk.targets.filtered_calls import check_hits
+from gilk.targets.process import Process
 from gilk.values import dataclass
-
-if TYPE_CHECKING:
-    from gilk.engines.aspect.access_shadows import AccessShadow
-    from gilk.engines.aspect.shadows import Shadow
-    from gilk.engines.aspect.woven_process import WovenProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +30,21 @@ class _Calls:
 
 
 #: An access and its advice; accesses that are told together have equal keys: image, function, elements.
-_Access = tuple["AccessShadow", AdvisedAccess]
+_Access = tuple[AccessShadow, AdvisedAccess]
 _Together = tuple[str, str, tuple[WovenElement, ...]]
 
 
 class DryRun:
-    """The functions and accesses of one process that would have advice. Raises CompileError."""
+    """The functions and accesses of one process that would have advice. ``without``: messages about what is left out.
+    Raises CompileError."""
 
-    def __init__(self, woven: WovenProcess) -> None:
-        self._woven, self._process = woven, woven.process
-        self._calls = [self._looked_at(*each) for each in woven.advice()]
-        self._accesses: list[_Access] = list(zip(woven.accesses, woven.accessed(), strict=True))
+    def __init__(
+        self, process: Process, calls: Iterable[tuple[Shadow, Advice]],
+        accesses: Iterable[tuple[AccessShadow, AdvisedAccess]], without: Iterable[str],
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._calls = [self._looked_at(*each) for each in calls]
+        self._accesses, self._without = list(accesses), tuple(without)
         self._planned = self._plan()
 
     def _looked_at(self, shadow: Shadow, advice: Advice) -> _Calls:
@@ -66,7 +67,7 @@ class DryRun:
     def shadows(self) -> Iterator[DryShadow]:
         yield from map(self._of_calls, self._calls)
         yield from self._of_accesses()
-        for without in (*self._woven.left_out, *left_out(self._woven.shadows)):
+        for without in (*self._without, *left_out(one.shadow for one in self._calls)):
             yield DryShadow(self._process.pid, "", "", (), "", left_out=without)
 
     def _of_calls(self, one: _Calls) -> DryShadow:

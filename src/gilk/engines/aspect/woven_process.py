@@ -106,7 +106,8 @@ class WovenProcess:
     def dry(self) -> Iterator[DryShadow]:
         """The functions and accesses that would be woven; the process is not touched. Raises CompileError, ImageError,
         TargetError."""
-        return DryRun(self).shadows()
+        accesses = zip(self.accesses, self.accessed(), strict=True)
+        return DryRun(self.process, self.advice(), accesses, self.left_out).shadows()
 
     @property
     def over(self) -> bool:
