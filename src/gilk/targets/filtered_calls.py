@@ -77,8 +77,8 @@ def _program(tid: int, index: int) -> bytes:
 
 
 def answer(program: bytes, number: int) -> int:
-    """What a filter returns for the system call ``number`` without arguments; 0, which kills, for a program that is not
-    one of the kernel's."""
+    """The value that a filter returns for the system call ``number`` without arguments; 0, which kills, for one that
+    the kernel would not take."""
     data = _DATA.pack(number, _X86_64, *(0,) * 7)
     machine, at = _Machine(data), 0
     steps = list(_STEP.iter_unpack(program))

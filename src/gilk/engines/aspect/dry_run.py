@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What would be woven into a process, which is not touched."""
+"""Dry runs: the places of a process at which aspects would be woven. The process is not touched."""
 
 from __future__ import annotations
 
