@@ -42,18 +42,32 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_one_compilation_serves_all_functions_with_the_same_declaration(
-    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each function knows its own name. A function that may end anywhere is named, and left out."""
-    compiled: list[str] = []
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions of advice that is compiled."""
+    found: list[str] = []
     original = advising.compile_advice
 
     def counted(*given: Any) -> Any:
-        compiled.append(given[2])
+        found.append(given[2])
         return original(*given)
 
     monkeypatch.setattr(advising, "compile_advice", counted)
+    return found
+
+
+def test_one_compilation_serves_several_processes(program: Path, tmp_path: Path, compiled: list[str]) -> None:
+    path = aspects(tmp_path, "group A; A: call(long leaf(long n)) && return(r) then after { };")
+    with rounds(program) as one, rounds(program) as other, gilk.weave(path, A=[one.pid, other.pid]) as weaving:
+        assert (one.ask(), other.ask()) == (f"{SUM} 3 0", f"{SUM} 3 0")
+        assert weaving.counts()[0].matches == (2 * (MANY + 1),)
+    assert len(compiled) == 1
+
+
+def test_one_compilation_serves_all_functions_with_the_same_declaration(
+    program: Path, tmp_path: Path, compiled: list[str]
+) -> None:
+    """Each function knows its own name. A function that may end anywhere is named, and left out."""
     with rounds(program) as one:
         with gilk.attach(one.pid) as target, gilk.weave(aspects(tmp_path, f"partial {EACH}"), target) as weaving:
             assert one.ask() == f"{SUM} 3 0"

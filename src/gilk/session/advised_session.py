@@ -23,9 +23,13 @@ from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
 from gilk.targets.base import Loaded, Target
 from gilk.targets.common_memory import CommonMemory
+from gilk.targets.filtered_calls import check_hits
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
+
+#: Advice that is compiled.
+MadeAdvice = dict[Advice, CompiledAdvice]
 
 
 class AdvisedSession(Session):
@@ -36,13 +40,18 @@ class AdvisedSession(Session):
     _workspace: AdvisedWorkspace
 
     def __init__(
-        self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, private: int = 0
-    ) -> None:
-        """Raises UsageError `advice-alone`, TargetError."""
+        self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, private: int = 0,
+        made: MadeAdvice | None = None,
+    ) -> None:  # fmt: skip
+        """``made``: advice that other processes have, compiled; what is compiled here is added.
+
+        Raises UsageError `advice-alone`, TargetError, also `seccomp-blocks-hits`.
+        """
         if isinstance(process, Process) and process.keeper.is_shared:
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
+        check_hits(process.pid)
         super().__init__(process, points, threads, ring, private=private)
-        self._made: dict[Advice, CompiledAdvice] = {}
+        self._made = made if made is not None else {}
         #: The instructions without the advice that they were to have, where that was optional, each with the reason;
         #: calls_left_out has the functions.
         self.left_out: list[str] = []

@@ -37,6 +37,7 @@ report("%s", 1, 2)                          | more values than its format
 report("%d")                                | fewer values than its format
 report("%n", p)                             | no conversion %n
 report("%f", 1)                             | no conversion %f
+report("%p", jp.caller)                     | jp has no caller
 report("%s %s %s %s %s", p, p, p, p, p)     | more than 4 texts
 p()                                         | p is a value, and is not called
 sizeof(int[*(int *)p])                      | the length of an array is no number

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What would be woven into a process, which is not touched."""
+"""Dry runs: the places of a process at which aspects would be woven. The process is not touched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from gilk.engines.aspect.access_shadows import AccessShadow
 from gilk.engines.aspect.inlined_copies import check_copies, copies_of, left_out
 from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
-from gilk.errors import UsageError
+from gilk.engines.aspect.shadows import Shadow
+from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, walked_for
 from gilk.lang.aspect.woven import DryShadow, WovenElement
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint, check_process, wanted
 from gilk.splice.advice import ReachedEntry
+from gilk.targets.filtered_calls import check_hits
+from gilk.targets.process import Process
 from gilk.values import dataclass
-
-if TYPE_CHECKING:
-    from gilk.engines.aspect.access_shadows import AccessShadow
-    from gilk.engines.aspect.shadows import Shadow
-    from gilk.engines.aspect.woven_process import WovenProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +30,21 @@ class _Calls:
 
 
 #: An access and its advice; accesses that are told together have equal keys: image, function, elements.
-_Access = tuple["AccessShadow", AdvisedAccess]
+_Access = tuple[AccessShadow, AdvisedAccess]
 _Together = tuple[str, str, tuple[WovenElement, ...]]
 
 
 class DryRun:
-    """The functions and accesses of one process that would have advice. Raises CompileError."""
+    """The functions and accesses of one process that would have advice. ``without``: messages about what is left out.
+    Raises CompileError."""
 
-    def __init__(self, woven: WovenProcess) -> None:
-        self._woven, self._process = woven, woven.process
-        self._calls = [self._looked_at(*each) for each in woven.advice()]
-        self._accesses: list[_Access] = list(zip(woven.accesses, woven.accessed(), strict=True))
+    def __init__(
+        self, process: Process, calls: Iterable[tuple[Shadow, Advice]],
+        accesses: Iterable[tuple[AccessShadow, AdvisedAccess]], without: Iterable[str],
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._calls = [self._looked_at(*each) for each in calls]
+        self._accesses, self._without = list(accesses), tuple(without)
         self._planned = self._plan()
 
     def _looked_at(self, shadow: Shadow, advice: Advice) -> _Calls:
@@ -50,6 +52,7 @@ class DryRun:
 
         def look() -> None:
             check_process(self._process)
+            check_hits(self._process.pid)
             check_copies(shadow)
             points.extend(wanted(self._process, shadow.view.entry, advice, advice.compiled().proceeds))
 
@@ -64,7 +67,7 @@ class DryRun:
     def shadows(self) -> Iterator[DryShadow]:
         yield from map(self._of_calls, self._calls)
         yield from self._of_accesses()
-        for without in (*self._woven.left_out, *left_out(self._woven.shadows)):
+        for without in (*self._without, *left_out(one.shadow for one in self._calls)):
             yield DryShadow(self._process.pid, "", "", (), "", left_out=without)
 
     def _of_calls(self, one: _Calls) -> DryShadow:
@@ -82,7 +85,7 @@ class DryRun:
 
     def _of_accesses(self) -> Iterator[DryShadow]:
         """The accesses, counted by function and elements."""
-        why = _why(lambda: check_process(self._process))
+        why = _why(lambda: check_process(self._process)) or _why(lambda: check_hits(self._process.pid))
         together: dict[_Together, list[_Access]] = {}
         for one in self._accesses:
             together.setdefault(_key(one), []).append(one)
@@ -112,9 +115,9 @@ def _elements(met: Sequence[MetElement]) -> tuple[WovenElement, ...]:
 
 
 def _why(look: Callable[[], object]) -> str:
-    """The message of the UsageError that ``look`` raises; "" if it raises none."""
+    """The message of the error that ``look`` raises; "" if it raises none."""
     try:
         look()
-    except UsageError as error:
+    except (UsageError, TargetError) as error:
         return f"{error.message} ({error.slug})"
     return ""

@@ -27,13 +27,13 @@ from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.woven import AspectCounts, DryShadow, GroupChange, WovenReport, WovenSummary, WovenTable
+from gilk.session.advised_session import MadeAdvice
 from gilk.targets.alive import has_ended
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 
-_TICK = 0.05  # seconds between looks
-_SECOND = 1.0
+_TICK, _SECOND = 0.05, 1.0  # seconds between looks at reports, and at threads that have ended
 
 
 class Weaving:
@@ -57,7 +57,7 @@ class Weaving:
         self.file = file = replace(confined_file(file, bool(held), replaces), of_threads=bool(threads))
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
-        self._layout = WovenLayout(self._aspects, file.tables)
+        self._layout, self._made = WovenLayout(self._aspects, file.tables), MadeAdvice()
         self._memory = CommonMemory(self._layout.size)
         self._on_both = bool(held)  # whether processes have the state, or may get it
         self.kernel = self._kernel_of(kernel)
@@ -94,7 +94,7 @@ class Weaving:
         return tuple(one.name for one in self.file.groups if one.name in joined)
 
     def _planned(self, process: Process, groups: Sequence[str], of_threads: Sequence[str] = ()) -> WovenProcess:
-        return WovenProcess(process, self.file, self._aspects, self._layout, groups, of_threads)
+        return WovenProcess(process, self.file, self._aspects, self._layout, groups, of_threads, self._made)
 
     def _tried(self, process: Process, attempt: Callable[[], WovenProcess]) -> WovenProcess | None:
         """The result of ``attempt``; None if it is refused and the other processes may be enough."""

@@ -24,7 +24,7 @@ from gilk.lang.aspect.code.accessing import MetAccess, woven_access
 from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, verifies
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenReport, WovenSummary
-from gilk.session.advised_session import AdvisedSession
+from gilk.session.advised_session import AdvisedSession, MadeAdvice
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls
 from gilk.session.leaving import leaving
 from gilk.targets.common_memory import CommonMemory
@@ -36,18 +36,18 @@ _RING = 1 << 18  # how many bytes of reports a thread can have waiting
 
 class WovenProcess:
     """One process with aspects. ``groups``: the groups that it is a member of. ``of_threads``: the groups that threads
-    of it have joined by themselves."""
+    of it have joined by themselves. ``made``: see AdvisedSession."""
 
     def __init__(
         self, process: Process, file: CheckedFile, aspects: Sequence[NumberedAspect], layout: WovenLayout,
-        groups: Sequence[str], of_threads: Sequence[str] = (),
+        groups: Sequence[str], of_threads: Sequence[str] = (), made: MadeAdvice | None = None,
     ) -> None:  # fmt: skip
         """Find the functions and accesses that get advice.
 
         Raises UsageError `cannot-weave`, `no-debug-types`, `no-such-function`, `no-such-image`, `ambiguous-function`,
         `tail-call`, TargetError `may-not-look`.
         """
-        self.process, self.groups, self.of_threads = process, tuple(groups), tuple(of_threads)
+        self.process, self.groups, self.of_threads, self._made = process, tuple(groups), tuple(of_threads), made
         #: Of one that has joined by itself, how many seconds it had run by then.
         self.age: float | None = None
         self._file = file = with_types(file, process)
@@ -106,7 +106,8 @@ class WovenProcess:
     def dry(self) -> Iterator[DryShadow]:
         """The functions and accesses that would be woven; the process is not touched. Raises CompileError, ImageError,
         TargetError."""
-        return DryRun(self).shadows()
+        accesses = zip(self.accesses, self.accessed(), strict=True)
+        return DryRun(self.process, self.advice(), accesses, self.left_out).shadows()
 
     @property
     def over(self) -> bool:
@@ -123,7 +124,7 @@ class WovenProcess:
         points = _POINTS + len(self.accesses)
         self._unwinding = Unwinding(self.process) if self._walks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
-        self._session = session = AdvisedSession(self.process, points, threads, _RING, size + unwind)
+        self._session = session = AdvisedSession(self.process, points, threads, _RING, size + unwind, self._made)
         own = mask(self.groups, [one.name for one in self._file.groups])
         session.private[:size] = private_part(self._layout, self._aspects, self._ranges, session.clock, unwind, own)
         if self._unwinding is not None:
