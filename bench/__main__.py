@@ -26,6 +26,7 @@ from bench import (
     report,
     room,
     scan,
+    start,
     video,
     web,
 )
@@ -36,6 +37,7 @@ COUNTS = (1000, 5000, 11_000)  # numbers of functions that are activated at once
 SIDES = {
     "gilk": gilk_side, "d": d, "aspect": aspect, "follow": follow, "frida": peer_frida, "uftrace": peer_uftrace,
     "uprobe": peer_uprobe, "lab": lab_uprobe, "lab-d": lab_d, "lab-start": lab_start, "kernel": lab_costs,
+    "start": start,
 }  # fmt: skip
 
 

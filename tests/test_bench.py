@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import measure, peer_uftrace, report
+from bench import measure, peer_uftrace, report, start
 from bench.__main__ import chosen
 from bench.measure import Hot, Many, Programs, Row
 from bench.targets.many import source
@@ -131,3 +131,11 @@ def test_uftrace_records_the_calls_that_the_bench_assumes(programs: Programs, tm
     table = subprocess.run(["uftrace", "report", "-d", data], capture_output=True, text=True).stdout
     assert any(line.split()[-2:] == ["3000", "leaf"] for line in table.splitlines() if line.strip())
     assert set(peer_uftrace.PATTERNS) == {1000, 5000, 11_000}
+
+
+def test_the_cost_of_a_start_is_of_commands_that_succeed(tmp_path: Path) -> None:
+    command = ["sh", "-c", "echo >> {place}/runs"]
+    assert start._cost(["sh", "-c", "exit 3"], str(tmp_path), {}) is None
+    assert start._median(["sh", "-c", "exit 3"], str(tmp_path), {}) is None
+    assert start._median(command, str(tmp_path), {}) is not None
+    assert (tmp_path / "runs").read_text() == "\n" * start.AGAIN

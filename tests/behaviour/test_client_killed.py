@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+import gilk
+from gilk.errors import GilkError
 from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftovers, signals, wait_for
-from tests.programs.build import build
+from tests.programs.build import build, compile_text
 
 #: Plans, applies, drains, changes and closes again and again, so that it may die in any of these.
 CLIENT = """
@@ -149,3 +151,36 @@ def test_a_launched_program_goes_on_without_its_client() -> None:
         client.kill()
         client.wait()
         assert output.read().splitlines()[-1] == "ok hot8"
+
+
+HELD = """
+#include <unistd.h>
+__attribute__((noipa)) int inner(int x) { return x + 1; }
+__attribute__((noipa)) void waits(void) { inner(3); pause(); }
+int main(void) { inner(1); waits(); return 0; }
+"""
+
+
+@pytest.mark.parametrize("words", [("run", "-i", "*:entry=count"), ("trace", "--scope", "held:")], ids=lambda w: w[0])
+def test_the_file_of_a_killed_client_has_counts_and_a_description(words: tuple[str, ...], tmp_path: Path) -> None:
+    program, file = compile_text(tmp_path, "held", HELD, "-O1"), tmp_path / "held.parquet"
+    command = [sys.executable, "-m", "gilk", *words, "-q", "-o", file, "--", program]
+    with subprocess.Popen(command, env={**os.environ, **ENVIRONMENT}) as client:
+        assert wait_for(lambda: _is_noted(file, words[0] == "trace"), 120)
+        client.kill()
+    noted = gilk.read(file)
+    assert noted.tally.partial and noted.tally.duration > 1_000_000_000
+    if words[0] == "run":
+        assert noted.tally.counts["held:inner:entry"] == 2
+    else:
+        calls = {row["function"]: row for row in noted.flow.table.to_pylist()}
+        assert calls["waits"]["state"] == "open"
+        assert calls["waits"]["start"] + calls["waits"]["duration"] >= noted.tally.duration
+
+
+def _is_noted(file: Path, traced: bool) -> bool:
+    try:
+        tally = gilk.read(file).tally
+    except GilkError:
+        return False
+    return tally.trace is not None if traced else bool(tally.counts)

@@ -57,6 +57,21 @@ def test_the_hint_of_no_such_function_says_where_it_is_inlined(
     assert "work:+0x" in error["hint"] and "main:+0x" in error["hint"]
 
 
+def test_names_like_those_of_inlined_functions_are_suggested(program: Path) -> None:
+    """printf() has a name in debug information, too, and is not inlined."""
+    for typed, near in (("gnoe", "gone"), ("printff", "")):
+        error = json.loads(run_gilk("run", "-i", f"{typed}:entry=count", "--json", "--", program).stdout)["error"]
+        named = f"near names of inlined functions: {near}"
+        assert (named in error["hint"]) is bool(near), error
+
+
+def test_slow_says_where_a_function_without_calls_is_inlined(program: Path) -> None:
+    done = run_gilk("slow", "gone", "--longer-than", "1us", "--json", "--", program)
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert error["slug"] == "no-such-function"
+    assert error["hint"].startswith("gone is inlined in 3 places (")
+
+
 def test_dtrace_says_where_a_function_without_probes_is_inlined(program: Path) -> None:
     done = run_gilk("dtrace", "-n", "pid$target:inlining:gone:entry", "-c", program)
     assert done.returncode == 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from gilk import activity
 from gilk.cache import arrays, key, place
 from gilk.image.elf import load
 from gilk.image.model import Image
@@ -145,6 +147,7 @@ def test_several_images_are_planned_at_a_time(monkeypatch: pytest.MonkeyPatch) -
         assert same(plan_cache.load(TIMING, images[path], SHAPE), made[plan_cache.key(TIMING, images[path], SHAPE)])
     spans = sum(len(images[path].spans) for path in [*paths, paths[0]])
     assert all(of == spans and done <= of for done, of in told) and told
+    assert re.fullmatch(rf"analysing [0-4] of 4 images, \d+ of {spans} functions", str(activity.latest()))
 
 
 def test_a_missing_file_has_no_plans() -> None:

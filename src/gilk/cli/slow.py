@@ -36,10 +36,15 @@ def slow(function: str, threshold: int, depth: int, **given: Any) -> int:
     except GilkError as error:
         if error.slug != "no-such-probe":  # its text is about a D program, which the user did not write
             raise
-        raise UsageError("no-such-function", f"there is no function {function!r}", _hint(function)) from None
+        raise UsageError(
+            "no-such-function", f"there is no function {function!r}", _hint(function, error.hint)
+        ) from None
 
 
-def _hint(function: str) -> str:
+def _hint(function: str, told: str) -> str:
+    """A hint why the function has no probe. ``told``: the reason in the words of D's compiler, if it knows one."""
+    if " is inlined " in told:
+        return f"{told}: it has no calls; `gilk run -i {function}:entry=time` times it there"
     if ":" in function:
         return "`gilk scan --list FILE` lists the functions of an image"
     return f"without an image it is one of the program itself; name the library that has it, as in LIBRARY:{function}"

@@ -84,12 +84,20 @@ def _flow(trace: Trace) -> Json:
 def _heading(trace: Trace) -> str:
     about, tally = trace.about, trace.tally
     what = cell(shlex.join(about.command)) or plural(len(about.pids), "process")
-    where = f"{what} on {cell(about.host)}, {_started(trace)}, {nanoseconds(tally.duration)}"
+    where = f"{what} on {cell(about.host)}, {_started(trace)}, {_duration(trace)}"
     threads = trace.samples.group_by(["pid", "tid"]).aggregate([]).num_rows
     numbers = f"{plural(trace.samples.num_rows, 'record')} of {plural(threads, 'thread')}"
     numbers += f", {plural(len(about.probes), 'probe')}"
     cut = "the run that wrote this did not end in order: the last moments may be missing\n" if tally.partial else ""
     return f"{where}\n{numbers}\n{cut}"
+
+
+def _duration(trace: Trace) -> str:
+    """The duration of the run; if its writer was stopped, the time until the last of what it has written."""
+    if not trace.tally.partial:
+        return nanoseconds(trace.tally.duration)
+    last = max(trace.tally.duration, trace.samples["time"][-1].as_py() if trace.samples.num_rows else 0)
+    return f"at least {nanoseconds(last)}"
 
 
 def _unpaired(trace: Trace) -> str:

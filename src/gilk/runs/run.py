@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from gilk.targets.kernel.target import KernelTarget
 
 KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
+_NOTED_AFTER, _NOTED_GROWTH = 1.0, 1.5  # counts are noted after so many seconds, and then this many times as late
 _LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds that a machine which may hang gets to take everything out
 
 
@@ -81,6 +82,8 @@ class Run:
     asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of CLOCK_MONOTONIC of this machine
     _began: float = 0.0
+    _drained: float = 0.0  # when records were last taken
+    _noted: float = 0.0  # the duration of the run when its counts were last noted in the file, in s
 
     @property
     def _sees_all(self) -> str:
@@ -209,6 +212,17 @@ class Run:
                 self._look()
                 show(self.progress())
 
+    def _checkpoint(self) -> None:
+        """Note the counts in the file, for its readers if this process is killed: after a second, and then ever less
+        often, since there may be 100,000 counts.
+        """
+        seconds = self._drained - self._began
+        if self._kept.writer is None or self.kernel is not None or seconds < _NOTED_AFTER + _NOTED_GROWTH * self._noted:
+            return
+        self._noted = seconds
+        with contextlib.suppress(StoreError, OSError):  # the next records will say so
+            self._kept.writer.checkpoint(Tally(self.counts(), duration=int(seconds * 1e9), trace=self._traced()))
+
     def _rest(self, seconds: float) -> None:
         """Wait for ``seconds``, or until there is something to do."""
         self._openings.rest(seconds)
@@ -233,6 +247,7 @@ class Run:
 
     def _drain(self) -> float:
         """Take all records; returns how many seconds to wait until the next time."""
+        self._drained = time.monotonic()
         return drain(self.sessions, self._keep)
 
     def _look(self) -> None:
@@ -240,6 +255,7 @@ class Run:
         remarks = self._presence.look(self.processes)
         self.partial |= bool(remarks)
         self.notes += remarks
+        self._checkpoint()
 
     def progress(self) -> Progress:
         """The progress of the run until now."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
+from gilk.image import lookup
 from gilk.image.cfi import How
 from gilk.image.demangle import readable_in
 from gilk.image.lookup import goes_by, is_exact
@@ -37,6 +38,7 @@ _MOST_PLACES = 1000  # how many places of one function are listed
 _MOST_INSTANCES = 4096  # how many instances of one function are looked at
 _NEAR = 64  # bytes of code after an entry in which the function's second statement begins
 _PARTS = (".part.", ".cold")  # in names of code that belongs to a function, but is not called as it is
+_SIMILAR = 4  # how many similar names are looked up
 _MOST_FUNCTIONS = 20  # how many functions are looked up at the end of a run
 
 
@@ -265,6 +267,19 @@ def _has_debug_information(path: Path, _state: tuple[int, ...]) -> bool:
         return False
 
 
+def _similar(code: Code, loaded: Loaded, name: str) -> Iterator[str]:
+    """The functions that exist only inlined and have names like the last part of ``name``."""
+    from gilk.image.dwarf import near, sections  # imported here: it is rarely needed
+
+    try:
+        debug = sections.read(loaded.path)
+        for each in near.near(debug, name.rpartition("::")[2], _SIMILAR) if debug is not None else ():
+            if not lookup.matching(code.image(loaded.path), each) and inlined(code, loaded, each) is not None:
+                yield each
+    except ImageError:
+        return
+
+
 def _place(image: Image, within: str, address: int | None) -> str:
     """A place in the notation of points, as function:+offset; if its address is unknown, the name of the containing
     function."""
@@ -324,9 +339,13 @@ def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
     if not is_exact(name):
         return ""
     unknown = False
-    for loaded in images:
+    looked = list(images)
+    for loaded in looked:
         found = inlined(code, loaded, name)
         if found is not None:
             return f"it is inlined {readable_in(found.where)}"
         unknown = unknown or not has_debug_information(loaded)
+    similar = [each for loaded in looked for each in _similar(code, loaded, name)]
+    if similar:
+        return f"near names of inlined functions: {', '.join(similar)}"
     return "if it is in the source, it may be inlined: there is no debug information to tell" if unknown else ""

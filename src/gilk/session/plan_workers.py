@@ -95,8 +95,10 @@ class _Sum:
             with self._lock:
                 self._done[key] = done
                 whole = sum(self._done[each] >= size for each, size in self._sizes.items())
-                activity.tell("analysing", whole, len(self._sizes), "images")
-                self._told(sum(self._done.values()), self._all)
+                done_in_all = sum(self._done.values())
+                what = f"analysing {whole} of {len(self._sizes)} images,"
+                activity.tell(what, done_in_all, self._all, "functions")
+                self._told(done_in_all, self._all)
 
         return told
 

@@ -21,7 +21,7 @@ from gilk.trace.flow import KERNEL, SCHEMA, STATES, USER, Flow
 from gilk.trace.halves import Ends
 from gilk.trace.nesting import Bools, Intervals, Ints, Tree, crossed_tracks, nest
 from gilk.trace.probes import RecordKind
-from gilk.trace.traced import Omitted, Unended
+from gilk.trace.traced import NEVER, Omitted, Unended
 from gilk.values import dataclass
 
 _WHOLE, _LEFT, _OPEN, _BEFORE, _CUT, _CLOSED = range(6)
@@ -99,13 +99,15 @@ def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
 
 
 def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:
-    """The beginning and the end of the trace in ns, as its description says, extended to contain all of its records."""
+    """The beginning and the end of the trace in ns, as its description says, extended to contain all of its records. If
+    its writer was stopped, it ends when it was last noted that all records had been taken."""
     time = np.asarray(samples["time"])
     first, last = (int(time[0]), int(time[-1])) if len(time) else (0, 0)
     if tally.trace is None:
         return first, last
     start = min(tally.trace.start_ns, first) if len(time) else tally.trace.start_ns
-    return start, max(tally.trace.stop_ns, last, start)
+    taken = tally.duration if tally.partial and tally.trace.stop_ns == NEVER else 0
+    return start, max(tally.trace.stop_ns, last, start, taken)
 
 
 class _Builder:

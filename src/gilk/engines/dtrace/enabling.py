@@ -31,7 +31,7 @@ _NOT_BESIDE = "in a program that is about a kernel, pid and USDT are the only pr
 
 class NoSuchProbe(Exception):
     """A description matches no probe. ``clause``: the number of its clause; ``line``: the description's line; ``tag``:
-    DTrace's name of the error."""
+    DTrace's name of the error; ``why``: the reason, '' if it is not known."""
 
     def __init__(self, clause: tree.Clause, description: Description, why: str = "", tag: str = "") -> None:
         """``why``: the reason, if it is known; with a ``tag``, it is the whole message."""
@@ -43,6 +43,7 @@ class NoSuchProbe(Exception):
             what = f"invalid probe identifier {description.name}: Unknown probe identifier"
         super().__init__(what)
         self.tag = tag or "D_PDESC_ZERO"
+        self.why = why
         self.clause = clause.number
         lines = dict(zip(map(described, clause.probes), clause.lines, strict=False))
         self.line = lines.get(description, 0)
@@ -239,6 +240,7 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
 
 
 def _inlined(description: Description, process: Target) -> str:
+    from gilk.image.demangle import readable_in
     from gilk.image.lookup import is_exact
     from gilk.session import inlined
 
@@ -246,7 +248,7 @@ def _inlined(description: Description, process: Target) -> str:
         return ""
     meant = [loaded for loaded in process.loaded() if loaded.is_meant(description.module)]
     found = [inlined.inlined(process, loaded, description.function) for loaded in meant[:_LOOKED_AT]]
-    return next((f"{each.function} is inlined {each.where}" for each in found if each is not None), "")
+    return next((f"{each.function} is inlined {readable_in(each.where)}" for each in found if each is not None), "")
 
 
 def _in_process() -> tuple[Provider, ...]:

@@ -57,7 +57,7 @@ class DtraceSession:
             place = f"{wrong.file}:{wrong.line}: " if wrong.text.kind == "script" else ""
             raise CompileError("bad-d-program", f"{place}[{wrong.diagnostic.tag}] {error}") from None
         except NoSuchProbe as error:
-            raise UsageError("no-such-probe", str(error), "gilk dtrace -l lists probes") from None
+            raise UsageError("no-such-probe", str(error), error.why or "gilk dtrace -l lists probes") from None
 
     def __exit__(self, *_: object) -> None:
         self._under_way = False
