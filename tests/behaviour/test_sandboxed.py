@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, wait_for
+import gilk
+from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import compile_text
 
 #: Counts for each byte of input, under a filter of its kind: strict, or one that allows little. With `l` it waits for a
@@ -34,15 +35,17 @@ PROGRAM = r"""
 
 __attribute__((noinline, noclone)) long hot(long x) { __asm__ volatile("" ::: "memory"); return x + 1; }
 
-static void filter(unsigned int otherwise)
+/* Two more calls are allowed. */
+static void filter(unsigned int otherwise, int one, int another)
 {
 	struct sock_filter steps[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 3, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0), BPF_STMT(BPF_RET | BPF_K, otherwise),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 5, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 4, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 3, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, one, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, another, 1, 0), BPF_STMT(BPF_RET | BPF_K, otherwise),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = {6, steps};
+	struct sock_fprog program = {8, steps};
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) abort();
 }
 
@@ -57,9 +60,10 @@ int main(int argc, char **argv)
 		kind++;
 	}
 	if (!strcmp(kind, "strict") && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) abort();
-	if (!strcmp(kind, "kill")) filter(SECCOMP_RET_KILL_PROCESS);
-	if (!strcmp(kind, "trap")) filter(SECCOMP_RET_TRAP);
-	if (!strcmp(kind, "errno")) filter(SECCOMP_RET_ERRNO | 1);
+	if (!strcmp(kind, "kill")) filter(SECCOMP_RET_KILL_PROCESS, SYS_read, SYS_read);
+	if (!strcmp(kind, "trap")) filter(SECCOMP_RET_TRAP, SYS_read, SYS_read);
+	if (!strcmp(kind, "errno")) filter(SECCOMP_RET_ERRNO | 1, SYS_read, SYS_read);
+	if (!strcmp(kind, "numbers")) filter(SECCOMP_RET_KILL_PROCESS, SYS_getpid, SYS_gettid);
 	if (*kind >= '0' && *kind <= '9') {
 		struct rlimit limit = {strtoul(kind, NULL, 0) << 20, strtoul(kind, NULL, 0) << 20};
 		if (setrlimit(RLIMIT_AS, &limit)) abort();
@@ -123,15 +127,36 @@ def slug(report: dict[str, object]) -> object:
 KINDS = ["strict", "kill", "trap", "errno"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["errno", "numbers"])
 def test_a_client_with_the_right_suspends_seccomp_filters(program: Path, kind: str) -> None:
+    """The filters would refuse gilk's own calls, or kill the process for them."""
     if not may_suspend():
         pytest.skip("takes CAP_SYS_ADMIN, and no filter on the tests themselves")
-    with sandboxed(program, kind) as child:
-        assert count(child).get("restored") is True
+    with sandboxed(program, kind) as child, gilk.attach(child.pid) as target:
+        with target.session() as session:
+            session.insert("hot:entry", "count")
+            assert child.stdin
+            child.stdin.write(b"." * 30)
+            child.stdin.flush()
+            assert wait_for(lambda: session.counts() == {"sandboxed:hot:entry": 30})
+        assert session.restored is True
         assert (differences(child.pid), leftovers(child.pid)) == ([], [])
-        mode = Path(f"/proc/{child.pid}/status").read_text().split("Seccomp:")[1].split()[0]
-        assert mode == ("1" if kind == "strict" else "2")
+        assert Path(f"/proc/{child.pid}/status").read_text().split("Seccomp:")[1].split()[0] == "2"
+
+
+@pytest.mark.parametrize("kind", ["strict", "kill", "trap"])
+@pytest.mark.parametrize("command", ["run", "trace", "dtrace"])
+def test_a_process_whose_filter_kills_it_at_a_hit_is_refused(program: Path, command: str, kind: str) -> None:
+    """It would die of the system calls that a thread makes at its first hit."""
+    words = {
+        "run": ["--json", "-i", "hot:entry=count"],
+        "trace": ["--json", "--scope", "hot"],
+        "dtrace": ["--json", "-n", "pid$target::hot:entry { @ = count(); }"],
+    }
+    with sandboxed(program, kind) as child:
+        done = run_gilk(command, *words[command], "-p", str(child.pid))
+        assert done.returncode in (1, 4) and "seccomp-blocks-hits" in done.stdout + done.stderr, done
+        assert (differences(child.pid), leftovers(child.pid)) == ([], [])
 
 
 UNPRIVILEGED = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
@@ -143,7 +168,8 @@ def test_a_seccomp_filter_that_cannot_be_suspended_is_refused_without_trying(pro
     if before and shutil.which(before[0]) is None:
         pytest.skip("no setpriv")
     with sandboxed(program, kind) as child:
-        assert slug(count(child, *before)) == "refused-by-kernel"
+        expected = "seccomp-blocks-hits" if kind == "strict" else "refused-by-kernel"
+        assert slug(count(child, *before)) == expected
         assert (differences(child.pid), leftovers(child.pid)) == ([], [])
 
 
@@ -172,7 +198,7 @@ def test_code_is_restored_when_a_filter_was_installed_during_the_session(
 
 def test_d_refuses_clauses_that_read_memory_where_a_filter_may_kill_for_it(program: Path) -> None:
     """The process goes on, and clauses that need none of its memory can be enabled."""
-    with sandboxed(program, "kill") as child:
+    with sandboxed(program, "numbers") as child:
         for clause, status in (("@[copyinstr(arg0)] = count();", 1), ("stop();", 1), ("@ = count();", 0)):
             words = [
                 "-q",

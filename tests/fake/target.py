@@ -111,6 +111,9 @@ class FakeProcess:
     def root(self) -> bytes:
         return b"/"
 
+    def check_hits(self) -> None:
+        """The program makes no system calls."""
+
     def may_be_killed(self) -> bool:
         return False
 

@@ -23,7 +23,6 @@ from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
 from gilk.targets.base import Loaded, Target
 from gilk.targets.common_memory import CommonMemory
-from gilk.targets.filtered_calls import check_hits
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
@@ -49,7 +48,6 @@ class AdvisedSession(Session):
         """
         if isinstance(process, Process) and process.keeper.is_shared:
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
-        check_hits(process.pid)
         super().__init__(process, points, threads, ring, private=private)
         self._made = made if made is not None else {}
         #: The instructions without the advice that they were to have, where that was optional, each with the reason;

@@ -52,7 +52,11 @@ class Session(ProbingSession):
         clock: Clock | None = None,
         private: int = 0,
     ) -> None:
-        """``private``: bytes of additional memory for the session's C, which knows it as ``gilk_private``."""
+        """``private``: bytes of additional memory for the session's C, which knows it as ``gilk_private``.
+
+        Raises TargetError, also `seccomp-blocks-hits`.
+        """
+        process.check_hits()
         geometry = Geometry.plan(min(points, _MOST_POINTS), set(ALL_CLASSES), threads, ring)
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process

@@ -206,6 +206,13 @@ class Target(Code, Protocol):
         """The process's root directory. Raises OSError."""
         ...
 
+    def check_hits(self) -> None:
+        """Check that the process would not be stopped for the system calls of a first hit.
+
+        Raises TargetError `seccomp-blocks-hits`.
+        """
+        ...
+
     def may_be_killed(self) -> bool:
         """Whether a seccomp filter of the process's own may kill it for a system call (seccomp.py)."""
         ...

@@ -21,6 +21,7 @@ from gilk.targets.base import Loaded
 from gilk.targets.copies import Copy, Units, as_executed
 from gilk.targets.exchanged import exchanged
 from gilk.targets.files import Files
+from gilk.targets.filtered_calls import check_hits
 from gilk.targets.image import analyse
 from gilk.targets.inner_threads import gone_of, threads_of
 from gilk.targets.keepers import spawned
@@ -198,6 +199,9 @@ class Process:
 
     def root(self) -> bytes:
         return os.fsencode(os.readlink(f"/proc/{self.pid}/root"))
+
+    def check_hits(self) -> None:
+        check_hits(self.pid)
 
     def may_be_killed(self) -> bool:
         return seccomp.may_kill(self.pid)

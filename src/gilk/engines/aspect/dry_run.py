@@ -14,7 +14,6 @@ from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, wa
 from gilk.lang.aspect.woven import DryShadow, WovenElement
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint, check_process, wanted
 from gilk.splice.advice import ReachedEntry
-from gilk.targets.filtered_calls import check_hits
 from gilk.targets.process import Process
 from gilk.values import dataclass
 
@@ -52,7 +51,7 @@ class DryRun:
 
         def look() -> None:
             check_process(self._process)
-            check_hits(self._process.pid)
+            self._process.check_hits()
             check_copies(shadow)
             points.extend(wanted(self._process, shadow.view.entry, advice, advice.compiled().proceeds))
 
@@ -85,7 +84,7 @@ class DryRun:
 
     def _of_accesses(self) -> Iterator[DryShadow]:
         """The accesses, counted by function and elements."""
-        why = _why(lambda: check_process(self._process)) or _why(lambda: check_hits(self._process.pid))
+        why = _why(lambda: check_process(self._process)) or _why(self._process.check_hits)
         together: dict[_Together, list[_Access]] = {}
         for one in self._accesses:
             together.setdefault(_key(one), []).append(one)
