@@ -100,6 +100,13 @@ def test_counts_of_each_processor_add_up(dtrace: Dtrace) -> None:
     assert len(each) == os.cpu_count()
 
 
+def test_a_mistake_in_a_library_is_told_with_its_place(dtrace: Dtrace, tmp_path: Path) -> None:
+    (tmp_path / "wrong.d").write_text("inline int one = 1;\ninline int two = nowhere;\n")
+    done = dtrace("-L", str(tmp_path), "-n", "BEGIN")
+    said = f'dtrace: invalid probe specifier BEGIN: "{tmp_path}/wrong.d", line 2: failed to resolve nowhere'
+    assert done.returncode == 1 and done.stderr.startswith(said)
+
+
 def test_probes_fire_on_the_processor_of_the_option_only(dtrace: Dtrace) -> None:
     """taskset(1) goes to one processor, and executes a program there."""
     first, *_, last = sorted(os.sched_getaffinity(0)) * 2

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gilk.engines.dtrace.asked import Asked, Preprocess, let_go, prepare
-from gilk.engines.dtrace.compiled import DoesNotCompile
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, Wrong
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.enabling import NoSuchProbe
 from gilk.engines.dtrace.iterated import DtraceSession
@@ -21,7 +21,8 @@ from gilk.trace.destination import check as check_output
 
 __all__ = [
     "Aside", "Asked", "Consumer", "DoesNotCompile", "DtraceSession", "NoSuchProbe", "Outlet", "Pages", "Preprocess",
-    "check_output", "dtrace", "dtrace_events", "events", "let_go", "prepare", "values", "write_header", "write_objects",
+    "ProgramText", "Wrong", "check_output", "dtrace", "dtrace_events", "events", "let_go", "prepare", "values",
+    "write_header", "write_objects",
 ]  # fmt: skip
 
 

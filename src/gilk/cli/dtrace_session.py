@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from gilk.api import dtrace as d_programs
 from gilk.cli.dtrace_manner import Manner, Mode
@@ -77,10 +78,7 @@ def _compile(consumer: d_programs.Consumer, messages: Messages, output: Output, 
         return True
     except d_programs.DoesNotCompile as error:
         wrong = error.wrong
-        if wrong.text.kind != "description":
-            said = messages.rejected(wrong.file, wrong.line, wrong.diagnostic, tagged)
-        else:
-            said = messages.bad_specifier(wrong.text.source.name, wrong.diagnostic, wrong.line, tagged)
+        said = _refusal(wrong, consumer.texts[0], messages, tagged)
         tag, what = str(wrong.diagnostic.tag), wrong.diagnostic.message
         output.fail(said, tag=tag, message=what, file=wrong.file, line=wrong.line)
     except d_programs.NoSuchProbe as error:
@@ -96,6 +94,18 @@ def _compile(consumer: d_programs.Consumer, messages: Messages, output: Output, 
         said = messages.error(f"{what}{tag}{where}{error}")
         output.fail(said, tag=error.tag, message=str(error), file=text.source.name, line=line)
     return False
+
+
+def _refusal(wrong: d_programs.Wrong, first: d_programs.ProgramText, messages: Messages, tagged: bool) -> str:
+    """The message for a program that does not compile. A library is compiled for the ``first`` program, as in
+    DTrace."""
+    text, file, line, diagnostic = wrong.text, wrong.file, wrong.line, wrong.diagnostic
+    if text.is_library and line:
+        diagnostic = replace(diagnostic, message=f'"{file}", line {line}: {diagnostic.message}')
+        text, file, line = first, first.source.name, 0
+    if text.kind == "description":
+        return messages.bad_specifier(text.source.name, diagnostic, line, tagged)
+    return messages.rejected(file, line, diagnostic, tagged)
 
 
 def _list(consumer: d_programs.Consumer, messages: Messages, manner: Manner, output: Output) -> None:

@@ -90,6 +90,9 @@ def test_tcp_segments_are_those_that_the_kernel_counts(kernel: KernelTarget, gue
         tcp:::receive { @got["got", args[2]->ip_ver] = count(); }
         tcp:::connect-request { @asked["asked", args[2]->ip_ver] = count(); }
         tcp:::accept-established { @accepted["accepted", args[2]->ip_ver] = count(); }
+        ip:::send /(args[2]->ip_ver == 4 ? args[4]->ipv4_protostr : args[5]->ipv6_nextstr) == "TCP"/ {
+            @named["named", args[2]->ip_ver] = count(); }
+        END { printa("%s %d %@d\\n", @named); }
         END { printa("%s %d %@d\\n", @sent); printa("%s %d %@d\\n", @got); printa("%s %d %@d\\n", @asked);
             printa("%s %d %@d\\n", @accepted); }"""
     before = counters(guest)
@@ -98,6 +101,7 @@ def test_tcp_segments_are_those_that_the_kernel_counts(kernel: KernelTarget, gue
     found = {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in done.lines}
     assert found == {
         f"sent {version}": counted["TcpOutSegs"], f"got {version}": counted["TcpInSegs"],
+        f"named {version}": counted["TcpOutSegs"],
         f"asked {version}": counted["TcpActiveOpens"], f"accepted {version}": counted["TcpPassiveOpens"],
     }  # fmt: skip
     assert counted["TcpOutSegs"] > CLIENTS * WORDS and counted["TcpActiveOpens"] == CLIENTS + 1

@@ -135,10 +135,10 @@ def test_block_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> N
             @ends[probename, args[0]->b_addr, args[0]->b_blkno, args[0]->b_bcount, args[0]->b_flags & B_READ] = count();
         }
         io:::start /args[1]->dev_name == "ram0"/ {
-            @paths[args[2]->fi_name, args[2]->fi_pathname, args[2]->fi_fs] = count();
+            @paths[args[2]->fi_name, args[2]->fi_pathname, args[2]->fi_dirname, args[2]->fi_fs] = count();
         }
         rawtp:ext4::ext4_sync_file_enter { @synced = count(); }
-        END { printa("end %s %x %d %d %d %@d\\n", @ends); printa("path %s %s %s\\n", @paths); }
+        END { printa("end %s %x %d %d %d %@d\\n", @ends); printa("path %s %s %s %s\\n", @paths); }
         END { printa("synced %@d\\n", @synced); }"""
     work = f"""mkdir {disk}/below; echo words > {disk}/named; echo more > {disk}/below/other
         sync {disk}/named {disk}/below/other; echo 3 > /proc/sys/vm/drop_caches; cat {disk}/named"""
@@ -157,7 +157,7 @@ def test_block_requests_are_those_that_ftrace_sees(guest: Guest, disk: str) -> N
     started, ended = (sorted(row[1:] for row in ends if row[0] == name) for name in ("start", "done"))
     assert started == ended and len(started) >= 4
     paths = [line.split()[1:] for line in done.lines if line.startswith("path")]
-    assert ["named", "/named", "ext4"] in paths and ["other", "/below/other", "ext4"] in paths
+    assert ["named", "/named", "/", "ext4"] in paths and ["other", "/below/other", "/below", "ext4"] in paths
 
 
 QUEUE = "nullb0"

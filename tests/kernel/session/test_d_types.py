@@ -33,12 +33,13 @@ def test_curthread_is_the_running_task(kernel: KernelTarget, calls: Path) -> Non
 
 
 def test_curlwpsinfo_has_the_name_and_the_stop_of_a_thread(kernel: KernelTarget) -> None:
-    """It stops itself once, as its own status in /proc says to another, which lets it go on."""
+    """It stops itself once, as its own status in /proc says to another, which lets it go on. Process 0 is idle."""
     text = """
         sched:::off-cpu /pid == $target && curlwpsinfo->pr_flag == PR_STOPPED/ {
             @[curlwpsinfo->pr_name, curlwpsinfo->pr_wchan, curlwpsinfo->pr_stype] = count();
         }
-        END { printa("%s %d %d %@d\\n", @); }"""
+        sched:::off-cpu /(pid == 0) != (curlwpsinfo->pr_flag == PR_IDLE)/ { @others = count(); }
+        END { printa("%s %d %d %@d\\n", @); printa("others %@d\\n", @others); }"""
     stops = """
         (until grep -q "^State:.T" /proc/$$/status; do :; done; kill -CONT $$) &
         printf stops > /proc/$$/comm; kill -STOP $$; wait"""

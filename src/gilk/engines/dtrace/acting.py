@@ -64,7 +64,7 @@ class Acting:
     def _tracemem(self, firing: Firing, action: tree.Data) -> events.Event:
         datum = action.data[0]
         size = _number(firing, action, 1) if len(action.data) > 1 else datum.size
-        size = min(max(size, 0), datum.size)
+        size = size if 0 <= size <= datum.size else datum.size  # a negative size is a large one
         return events.Printed(action.action, (Bytes(firing.data[datum.offset : datum.offset + size]),))
 
     def _print(self, firing: Firing, action: tree.Data) -> events.Event:

@@ -266,5 +266,6 @@ class Types(Cursor, ABC):
     def _scoped(self, name: str, span: Span) -> str:
         """``name``, if it can be declared. Raises Rejected."""
         if "`" in name:
-            raise Rejected(SyntaxTag.D_DECL_SCOPE, span, f"D scoping operator may not be used in a declaration: {name}")
+            what = f"D scoping operator may not be used in a declaration name ({name})"
+            raise Rejected(SyntaxTag.D_DECL_SCOPE, span, what)
         return name

@@ -1,6 +1,6 @@
 /* Addresses of the network as text. Their structs are known. */
 #pragma D option quiet
-struct in6_addr *six;
+in6_addr_t *six;
 struct in_addr *four;
 BEGIN
 {

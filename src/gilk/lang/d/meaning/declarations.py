@@ -174,7 +174,7 @@ class Declarations:
         words = tuple(map(_of_the_program, (word for word in base.words if word not in _WITHOUT_MEANING)))
         if len(words) == 1 and words[0] in self._scope.typedefs:
             return self._scope.typedefs[words[0]]
-        found = basic(words) or (self._elsewhere("", words[0]) if len(words) == 1 else None)
+        found = basic(words) or (self._alone(words[0]) if len(words) == 1 else None)
         if found is None and len(words) > 1:
             given = sorted(words, key=lambda word: (*_QUALIFIERS, word).index(word))
             name = f"{' '.join(word for word in given if word in _QUALIFIERS)} "
@@ -184,6 +184,11 @@ class Declarations:
             name = " ".join(words)
             raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {name}: Unknown type name")
         return found
+
+    def _alone(self, name: str) -> Type | None:
+        """The type that a word names, besides the program's own; None if there is none."""
+        known = network.TYPES.get(name)
+        return self._elsewhere("", name) or (None if known is None else self.complete(known))
 
     def _elsewhere(self, kind: str, name: str) -> Type | None:
         """A type of the traced process or kernel, or None. ``name`` may begin with an image and a backquote."""

@@ -18,3 +18,5 @@ IN = Record("struct", "in_addr", "", 4, 4, (Member("s_addr", _U32, 0),))
 IN6 = Record("struct", "in6_addr", "", 16, 4, (Member("in6_u", _IN6_U, 0),))
 #: The structs by kind and tag.
 RECORDS = {f"struct {each.tag}": each for each in (IN, IN6)}
+#: Names of types that stand for such a struct, whether it is Linux' or the program's own.
+TYPES = {"in6_addr_t": Record("struct", "in6_addr", complete=False)}

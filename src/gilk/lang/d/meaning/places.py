@@ -194,6 +194,8 @@ class Places:
         if isinstance(expression, ast.Index):
             self._declare_array(expression, type_)
         found = self._check(expression)
+        if isinstance(found, ir.Call) and found.name == "character":
+            found = self._character(*found.arguments)
         if isinstance(found, ir.Place | ir.Keyed | ir.Part):
             return found
         if isinstance(found, ir.Field) and not _is_fixed(found.address):
@@ -204,6 +206,14 @@ class Places:
                 "copyout() writes there",
             )  # fmt: skip
         raise Rejected(Tag.D_OP_LVAL, expression.span, f"operator {operator} requires modifiable lvalue as an operand")
+
+    def _character(self, string: ir.Expression, key: ir.Expression) -> ir.Expression:
+        """The place of a character of a string that a variable holds, but for its last NUL; other strings are no
+        place."""
+        if not isinstance(string, ir.Place | ir.Keyed | ir.Part):
+            return string
+        characters = Array(CHAR, self._scope.strsize - 1)
+        return self._part(replace(string, type=characters), characters, key)
 
     def _target_by_name(self, expression: ast.Expr, scope: str, name: str, type_: Type, operator: str) -> ir.Target:
         known = self._scope.variable(scope, name)

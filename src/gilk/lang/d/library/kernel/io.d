@@ -71,11 +71,14 @@ inline string alias_name[uintptr_t A] =
 
 inline string alias_path[uintptr_t A] =
 	A == 0 ? "<none>" : pathof(2, (void *)(A - offsetof(struct dentry, d_u)));
+inline string alias_directory[uintptr_t A] =
+	A == 0 ? "<none>" : pathof(34, (void *)(A - offsetof(struct dentry, d_u)));
 inline string inode_kind[struct inode *I] = I == NULL ? "<none>" : stringof(I->i_sb->s_type->name);
 
 /* The file's path in its file system: a bio does not know mounts. */
 translator fileinfo_t < struct bio *B > {
 	fi_name = alias_name[inode_alias[mapping_inode[bio_mapping[B]]]];
+	fi_dirname = alias_directory[inode_alias[mapping_inode[bio_mapping[B]]]];
 	fi_pathname = alias_path[inode_alias[mapping_inode[bio_mapping[B]]]];
 	fi_fs = inode_kind[mapping_inode[bio_mapping[B]]];
 };

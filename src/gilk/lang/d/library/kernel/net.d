@@ -66,6 +66,7 @@ typedef struct ipv4info {
 	uint16_t ipv4_offset;
 	uint8_t ipv4_ttl;
 	uint8_t ipv4_protocol;
+	string ipv4_protostr;
 	uint16_t ipv4_checksum;
 	uint32_t ipv4_src;
 	uint32_t ipv4_dst;
@@ -80,6 +81,7 @@ typedef struct ipv6info {
 	uint32_t ipv6_flow;
 	uint16_t ipv6_plen;
 	uint8_t ipv6_nexthdr;
+	string ipv6_nextstr;
 	uint8_t ipv6_hlim;
 	uintptr_t ipv6_src;
 	uintptr_t ipv6_dst;
@@ -194,6 +196,10 @@ translator ifinfo_t < struct net_device *D > {
 	if_addr = (uintptr_t)D;
 };
 
+/* As <netinet/in.h> names protocols; others have their number. */
+inline string protocol_name[uint8_t P] = P == 6 ? "TCP" : P == 17 ? "UDP" : P == 1 ? "ICMP" : P == 58 ? "ICMPV6" :
+	P == 2 ? "IGMP" : P == 4 ? "IPIP" : P == 41 ? "IPV6" : P == 132 ? "SCTP" : lltostr(P);
+
 translator ipv4info_t < struct sk_buff *S > {
 	ipv4_ver = skb_version[S] == 4 ? 4 : 0;
 	ipv4_ihl = (u8_at[skb_ip[S]] & 15) << 2;
@@ -204,6 +210,7 @@ translator ipv4info_t < struct sk_buff *S > {
 	ipv4_offset = u16_at[skb_ip[S] + 6] & 0x1fff;
 	ipv4_ttl = u8_at[skb_ip[S] + 8];
 	ipv4_protocol = u8_at[skb_ip[S] + 9];
+	ipv4_protostr = protocol_name[u8_at[skb_ip[S] + 9]];
 	ipv4_checksum = u16_at[skb_ip[S] + 10];
 	ipv4_src = *(uint32_t *)(skb_ip[S] + 12);
 	ipv4_dst = *(uint32_t *)(skb_ip[S] + 16);
@@ -218,6 +225,7 @@ translator ipv6info_t < struct sk_buff *S > {
 	ipv6_flow = u32_at[skb_ip[S]] & 0xfffff;
 	ipv6_plen = u16_at[skb_ip[S] + 4];
 	ipv6_nexthdr = u8_at[skb_ip[S] + 6];
+	ipv6_nextstr = protocol_name[u8_at[skb_ip[S] + 6]];
 	ipv6_hlim = u8_at[skb_ip[S] + 7];
 	ipv6_src = skb_ip[S] + 8;
 	ipv6_dst = skb_ip[S] + 24;

@@ -31,7 +31,7 @@ inline char task_state[struct task_struct *T] =
 	T->exit_state & 0x20 ? SZOMB : T->on_cpu ? SONPROC : T->__state == 0 ? SRUN : T->__state & 0xc ? SSTOP : SSLEEP;
 
 translator lwpsinfo_t < struct task_struct *T > {
-	pr_flag = T->__state & 0x4 ? PR_STOPPED : 0;
+	pr_flag = (T->__state & 0x4 ? PR_STOPPED : 0) | (T->pid == 0 ? PR_IDLE : 0);
 	pr_lwpid = T->pid;
 	pr_addr = (uintptr_t)T;
 	pr_wchan = 0;

@@ -52,6 +52,7 @@ typedef struct psinfo {
 inline char PR_MODEL_ILP32 = 1;
 inline char PR_MODEL_LP64 = 2;
 inline int PR_STOPPED = 1;
+inline int PR_IDLE = 0x10000000;
 inline char SSLEEP = 1;
 inline char SRUN = 2;
 inline char SZOMB = 3;
