@@ -54,7 +54,7 @@ TRAP = 1 << 8  # of the flags
 STEPS = 100_000  # instructions within which each patch of a loop is executed
 
 
-@pytest.mark.parametrize("instrument", ["count", "stamp", "time"])
+@pytest.mark.parametrize("instrument", seldom(["stamp", "time", "count"], 2))
 @pytest.mark.parametrize("variant", ["default", "static"])
 def test_contexts_that_wait_in_signal_handlers_go_on(instrument: str, variant: str) -> None:
     """Most of the 24 contexts are amid a patch when it is taken out: it stays until they have left it, and is gone
@@ -246,7 +246,7 @@ def check_led_out(instrument: object, moments: Iterable[int], *words: object) ->
         assert program.wait() == 0
 
 
-@pytest.mark.parametrize("kind", ["count", "stamp", "args", "deep"])
+@pytest.mark.parametrize("kind", seldom(["deep", "stamp", "count", "args"], 2))
 def test_contexts_inside_the_functions_of_instruments_are_led_out(kind: str, tmp_path: Path) -> None:
     """A C instrument is called by way of the runtime, and calls functions of its own."""
     source = tmp_path / "deep.c"
@@ -418,7 +418,7 @@ def restored_in(program: subprocess.Popen[bytes], instrument: str, steps: int) -
     return not restored.waiting
 
 
-@pytest.mark.parametrize("instrument", ["count", "stamp", "args"])
+@pytest.mark.parametrize("instrument", seldom(["args", "count", "stamp"], 2))
 def test_restore_leads_a_handler_that_waits_out_of_its_patch(instrument: str) -> None:
     """Nobody who knows the plans is left; but the runtime's table has the places in the patches. A frame may lie across
     two pages, in which case its context stays: not in three programs, one after the other."""
@@ -489,7 +489,7 @@ def test_memory_goes_when_threads_leave_an_instrument_late(
             assert differences(loop.pid) == [] and leftovers(loop.pid) == []
 
 
-@pytest.mark.parametrize("kind", ["count", "stamp", "args"])
+@pytest.mark.parametrize("kind", seldom(["args", "count", "stamp"], 2))
 def test_threads_that_cannot_go_on_are_led_between_instruments(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Signals may come to a thread faster than it is stopped. The threads check their work all the time."""
     monkeypatch.setattr(movement, "_LONGEST", -1.0)

@@ -163,6 +163,7 @@ A: call(void stop(long n)) then { aspect_off(sided); };
 """
 
 
+@pytest.mark.stress
 def test_an_element_is_in_a_process_and_in_the_kernel_at_once(
     kernel: KernelTarget, guest: Guest, image: Path, exchange: Path
 ) -> None:
