@@ -119,7 +119,7 @@ class Changer:
         uncovers. Raises OSError where ``undo`` does.
         """
         self.search_stacks()
-        self._movement.returned_to(restorers)
+        self._movement.contexts.returned_to(restorers)
         with self._threads.stopped() as threads:
             jumps = StandingJumps(self._memory, led_to(self._process.maps()))
             _, moves = self._movement.stand(threads, jumps, jumps)

@@ -12,29 +12,19 @@ from dataclasses import replace
 
 from gilk.arch import asm
 from gilk.targets import advised, gates, haven
-from gilk.targets.bounds import Bounds
 from gilk.targets.frame_writes import SecondFrame, rewritten
-from gilk.targets.frames import (
-    NOTE_MAGIC,
-    ContextRegisters,
-    SignalFrame,
-    find_restorers,
-    is_original,
-    registers_of,
-    returning,
-    signal_frames,
-)  # fmt: skip
+from gilk.targets.frames import NOTE_MAGIC, ContextRegisters, SignalFrame, registers_of
 from gilk.targets.held import Held
 from gilk.targets.places import Places, long_jump
 from gilk.targets.remains import Remains
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
+from gilk.targets.waiting_contexts import WaitingContexts
 from gilk.targets.way_out import Led, between_instruments, reads_none, way_out, way_out_of_shown
 from gilk.values import dataclass
 
-_BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
-_NOTED = 88  # in struct gilk_control
+_BUSY = 32  # in struct gilk_block
 _LONGEST = 0.25  # seconds that a thread may take to leave an instrument while the others stand still
 _TRIES = 40  # tries at least, however busy the machine is
 _MOST_LED_OUT = 4096  # contexts: a program can make memory that looks like any number of them
@@ -87,8 +77,7 @@ class Movement:
         self._held = held
         self._batches = batches
         self._everywhere = batches.everywhere
-        self._restorers: frozenset[int] = frozenset()
-        self._hidden: frozenset[int] = frozenset()  # restorers that a jump has overwritten
+        self.contexts = WaitingContexts(process, held, batches.everywhere)
         self.searches = False  # whether contexts may wait in handlers on stacks without a thread
         self.left_behind = False  # whether one waits inside a removed patch: its memory has to stay
         self.stays_inside = False  # whether a thread was inside an instrument when its patch was removed
@@ -106,10 +95,6 @@ class Movement:
         places = self._settle_all(threads, old, new, tolerant) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
         return found, self._frame_moves(threads, found, old, new, tolerant or (late and self.searches))
-
-    def returned_to(self, hidden: frozenset[int]) -> None:
-        """Note that handlers return to these restorers, too, which jumps have overwritten."""
-        self._hidden, self._restorers = hidden, self._restorers | hidden
 
     def _settle_all(
         self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool
@@ -234,9 +219,10 @@ class Movement:
         self, threads: dict[int, Thread], places: dict[int, Standing], old: Places, new: Places, tolerant: bool
     ) -> list[Write]:
         """The writes that give signal frames new return addresses. Raises Busy."""
-        found = self._frames(threads, places)
+        originals = {tid: standing.place[0] for tid, standing in places.items()}
+        found = self.contexts.of_threads(threads.values(), originals)
         parked = list(self._parked(found))
-        frames = [self._as_noted(frame) for frame in (*found.values(), *parked)]
+        frames = [self.contexts.as_noted(frame) for frame in (*found.values(), *parked)]
         inside = self._stacks_of_runtime(threads, frames)
         moves: list[Write] = []
         for at, frame in enumerate(frames):
@@ -285,17 +271,9 @@ class Movement:
     def _erasures(self, frames: list[SignalFrame]) -> Iterator[Write]:
         """The writes that erase left-over notes: a handler that returns to gilk's code would take one for a new
         note."""
-        for note in (frame.note for frame in frames if self._is_left_over(frame)):
+        for note in (frame.note for frame in frames if self.contexts.is_left_over(frame)):
             if note is not None:
                 yield _of_word(note.at, 0, NOTE_MAGIC, False)
-
-    def _as_noted(self, frame: SignalFrame) -> SignalFrame:
-        """The frame, without its note if that is left over from an earlier session."""
-        return replace(frame, note=None) if self._is_left_over(frame) else frame
-
-    def _is_left_over(self, frame: SignalFrame) -> bool:
-        """Whether the frame's note is of an earlier session, on the memory of a handler that has never returned."""
-        return frame.note is not None and is_original(frame.restorer, self._memory)
 
     def _resumptions(self, threads: dict[int, Thread], old: Places, new: Places) -> Iterator[Write]:
         """The writes for calls with advice, which go on behind the entry's instruments, in the patch that is there
@@ -316,7 +294,7 @@ class Movement:
 
     def are_out(self, threads: dict[int, Thread]) -> bool:
         """Whether no thread is in gilk's memory, nor waits in a handler to go on there."""
-        found = self._frames(threads, {})
+        found = self.contexts.of_threads(threads.values(), {})
         places = self._standing_or_waiting(threads, [*found.values(), *self._parked(found)])
         return not any(map(self._is_ours, places))
 
@@ -324,8 +302,8 @@ class Movement:
         """Have the contexts that wait amid patches go on in the original code, if the rest of their patch only restores
         registers. All patches must have been taken out. Whether a context will ever go on is not known: so nothing is
         written but its frame."""
-        found = self._frames(threads, {})
-        contexts = map(self._as_noted, (*found.values(), *self._parked(found)))
+        found = self.contexts.of_threads(threads.values(), {})
+        contexts = map(self.contexts.as_noted, (*found.values(), *self._parked(found)))
         ours = [context for context in contexts if context.is_below and self._is_ours(context.place)]
         places = self._batches.ever() if ours else Places([])
         for context in ours[:_MOST_LED_OUT]:
@@ -379,10 +357,10 @@ class Movement:
         """The contexts that are to go on in the code of an abandoned session. In a program that does not switch stacks,
         frames without a note on stacks without a thread are remains of handlers that have returned; they do not
         count."""
-        found = self._frames(threads, {})
-        parked = self._process.parked(self._restorers, found)
+        found = self.contexts.of_threads(threads.values(), {})
+        parked = self.contexts.parked(found)
         waiting = [*found.values(), *(frame for frame in parked if remains.switching or frame.note is not None)]
-        return [frame for frame in map(self._as_noted, waiting) if remains.in_code(frame.place)]
+        return [frame for frame in map(self.contexts.as_noted, waiting) if remains.in_code(frame.place)]
 
     def are_out_of(self, threads: dict[int, Thread], remains: Remains) -> bool:
         """Whether no thread is in an abandoned session's code, nor waits in a handler to go on there."""
@@ -391,15 +369,8 @@ class Movement:
 
     def _standing_or_waiting(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> list[int]:
         """The addresses at which threads stand, and at which the contexts of ``frames`` go on."""
-        waiting = [self._as_noted(frame).place for frame in frames]
+        waiting = [self.contexts.as_noted(frame).place for frame in frames]
         return [*(thread.registers.rip for thread in threads.values()), *waiting]
-
-    def _frames(self, threads: dict[int, Thread], places: dict[int, Standing]) -> dict[int, SignalFrame]:
-        """The signal frames on the stacks of the threads, by ``slot``."""
-        if self._restorers <= self._hidden:
-            self._restorers |= find_restorers(self._process.maps(), self._memory)
-        with self._process.bounds() as bounds:
-            return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
 
     def _parked(self, found: dict[int, SignalFrame]) -> Iterator[SignalFrame]:
         """The signal frames on stacks without a thread, if there may be any; ``found`` are the others.
@@ -408,17 +379,8 @@ class Movement:
         handler returns, while the frame itself stays in memory as it was.
         """
         certain = self.searches or self.left_behind
-        if certain or self._noted() > sum(frame.note is not None for frame in found.values()):
-            parked = self._process.parked(self._restorers, found)
-            yield from (frame for frame in parked if certain or frame.note is not None)
-
-    def _frames_of(self, thread: Thread, places: dict[int, Standing], bounds: Bounds) -> Iterator[SignalFrame]:
-        standing = places.get(thread.tid)
-        rip = thread.registers.rip if standing is None else standing.place[0]
-        if self._held().in_arena(rip):
-            rip = self._everywhere().stands_for(rip) or rip
-        start = thread.registers.rsp - 8 * returning(rip, self._restorers)
-        return signal_frames([start, *self._left(thread)], self._restorers, bounds, self._memory)
+        if certain or self.contexts.more_are_noted(found):
+            yield from (frame for frame in self.contexts.parked(found) if certain or frame.note is not None)
 
     def _moves_of(self, frame: SignalFrame, old: Places, new: Places, inside: Sequence[int]) -> tuple[Write, ...]:
         """The writes for one frame. A context that stays gets one, too, if its handler, which was shown another
@@ -460,21 +422,6 @@ class Movement:
         except Busy:
             self.left_behind = True
             return self._writes(frame, frame.place, leaves=False)
-
-    def _noted(self) -> int:
-        """The number of contexts that the runtime has noted and that have not gone on yet; 0 if the program has made
-        that unreadable."""
-        data = self._held().data
-        return int.from_bytes(self._memory.some(data + _NOTED, 8), "little", signed=True) if data else 0
-
-    def _left(self, thread: Thread) -> list[int]:
-        """The stack pointers on the program's stacks that the thread has left for its side stack or for a stack of
-        advice."""
-        base, held = thread.registers.gs_base, self._held()
-        found = [advised.left(held, self._memory, base)]
-        if held.side[1] and held.is_block(base):
-            found.append(int.from_bytes(self._memory.read(base + _SIDE_RSP, 8), "little"))
-        return [left for left in found if left]
 
     def _through(self, rip: int, old: Places, new: Places) -> int:
         place = old.original(rip)
