@@ -41,6 +41,7 @@ def by_client(rows: dict[bytes, int]) -> dict[str, int]:
     return {str(ipaddress.IPv6Address(key[:16]).ipv4_mapped): value for key, value in rows.items()}
 
 
+@pytest.mark.stress
 def test_offsets_in_the_example_are_those_in_squids_code() -> None:
     """HttpRequest::manager copies the connection's remote address into the request, beginning with its first bytes;
     the offsets are in that code."""

@@ -9,6 +9,7 @@ process, keepers take out what was put into targets, as after any other end of t
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 from typing import Final
@@ -22,7 +23,9 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def watch() -> None:
-    """Watch the process's first thread from now on."""
+    """Watch the process's first thread from now on, unless its address space is limited: a thread takes much."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return
     threading.Thread(target=_watch, name=WATCHER, daemon=True).start()
 
 
