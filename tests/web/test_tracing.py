@@ -107,7 +107,7 @@ def test_the_command_that_is_shown_makes_the_same_trace(asking: Asking, loop: Lo
 
 
 def test_the_button_take_out_ends_a_trace(page: Page, window: Served, asking: Asking, loop: Loop) -> None:
-    query = "start=now&stop=exit&scope=work:ascending&depth=1&all=1"
+    query = "start=now&stop=exit&scope=work:ascending&depth=1"
     opened(page, window, f"/target/{asking.target(loop.pid)}/trace?{query}")
     expect(page.get_by_label("Levels of calls")).to_have_value("1")
     page.get_by_role("button", name="Begin").click()
