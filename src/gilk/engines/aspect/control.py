@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from gilk.values import dataclass
 _NAME: Final = "gilk-weave-"
 _PATIENCE: Final = 10.0  # seconds
 _SLOWEST: Final = 0.5  # seconds that a client may take to send its request
+_PAUSE: Final = 0.05  # seconds before a client asks again
 _MOST: Final = 4096  # bytes of a request
 _EFFECTIVE: Final = 1  # of the numbers of ``Uid`` (proc_pid_status(5))
 _CREDENTIALS = struct.Struct("iII")
@@ -100,24 +102,35 @@ def weavings() -> list[WeavingName]:
 def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
     """The answer of the weaver with this pid. Raises UsageError `no-such-weaving`, TargetError `busy`, and the errors
     by which the weaver refuses."""
-    name = _name(pid)
-    if name not in weavings():
+    name, deadline = _name(pid), time.monotonic() + _PATIENCE
+    while name in weavings():
+        try:
+            found = _asked(name, words)
+        except TimeoutError:
+            break
+        except (Closed, OSError):
+            # The weaver has ended; or this process did not come to send its request for so long that it was sent away.
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_PAUSE)
+            continue
+        if "error" in found:
+            raise _refused(found["error"])
+        answer = found.get("answer")
+        return answer if isinstance(answer, dict) else {}
+    else:
         raise _none(pid)
+    raise TargetError("busy", f"the weaver {pid} does not answer", "it may be weaving; try again")
+
+
+def _asked(name: WeavingName, words: dict[str, Any]) -> dict[str, Any]:
+    """The message with the weaver's answer. Raises UsageError `no-such-weaving`, TimeoutError, Closed, OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         end.settimeout(_PATIENCE)
-        try:
-            end.connect(_address(name))
-            if _peer(end) != name:
-                raise _none(pid)
-            found = Line(end, _PATIENCE).ask(words).words
-        except TimeoutError:
-            raise TargetError("busy", f"the weaver {pid} does not answer", "it may be weaving; try again") from None
-        except (Closed, OSError):
-            raise _none(pid) from None
-    if "error" in found:
-        raise _refused(found["error"])
-    answer = found.get("answer")
-    return answer if isinstance(answer, dict) else {}
+        end.connect(_address(name))
+        if _peer(end) != name:
+            raise _none(name.pid)
+        return Line(end, _PATIENCE).ask(words).words
 
 
 def _name(pid: int) -> WeavingName:
