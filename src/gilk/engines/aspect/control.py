@@ -103,11 +103,13 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
     """The answer of the weaver with this pid. Raises UsageError `no-such-weaving`, TargetError `busy`, and the errors
     by which the weaver refuses."""
     name, deadline = _name(pid), time.monotonic() + _PATIENCE
-    while name in weavings():
+    while True:
         try:
             found = _asked(name, words)
         except TimeoutError:
             break
+        except ConnectionRefusedError:  # /proc/net/unix may miss a socket while others come and go
+            raise _none(pid) from None
         except (Closed, OSError):
             # The weaver has ended; or this process did not come to send its request for so long that it was sent away.
             if time.monotonic() > deadline:
@@ -118,8 +120,6 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
             raise _refused(found["error"])
         answer = found.get("answer")
         return answer if isinstance(answer, dict) else {}
-    else:
-        raise _none(pid)
     raise TargetError("busy", f"the weaver {pid} does not answer", "it may be weaving; try again")
 
 
