@@ -108,9 +108,7 @@ def prepare_kernel_trace(
     runs there meanwhile, if it is not empty, and its output is given to ``take``. Raises GilkError."""
     events = event.parse(start), event.parse(stop)
     for each in events:
-        if isinstance(each, event.Reach):
-            what = f"{each.text}: a trace of a kernel begins and ends at a time, or with its command"
-            raise UsageError("bad-event", what, "now, after:2s, for:2s or exit")
+        event.check_of_kernel(each)
     check_output(Path(output))
     return kernel.trace(_of_kernel(globs or ("*",)), command, take, Path(output), events, depth)
 

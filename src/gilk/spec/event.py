@@ -84,6 +84,13 @@ def parse(text: str) -> Event:
     raise UsageError("bad-event", f"{text!r} is not an event", f"an event is one of {_WORDS}")
 
 
+def check_of_kernel(found: Event) -> None:
+    """Check that a trace of a watched kernel can begin or end at the event. Raises UsageError `bad-event`."""
+    if isinstance(found, Reach):
+        what = f"{found.text}: a trace of a kernel begins and ends at a time, or with its command"
+        raise UsageError("bad-event", what, "now, after:2s, for:2s or exit")
+
+
 def _reach(text: str, word: str, rest: str) -> Reach:
     name, _, count = rest.rpartition(":")
     if not name or not count.isdecimal():

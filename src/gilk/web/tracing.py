@@ -129,14 +129,13 @@ def _problem(asked: TraceAsked | KernelTraceAsked) -> Json | None:
     for text in (asked.start, asked.stop):
         try:
             found = event.parse(text)
+            if isinstance(asked, KernelTraceAsked):
+                event.check_of_kernel(found)
         except GilkError as error:
             return told(error)
         if isinstance(found, _OTHERS):
             message = f"{text}: the window waits for no signals and no keys"
             return told(UsageError("not-granted", message, "gilk trace does"))
-        if isinstance(found, event.Reach) and isinstance(asked, KernelTraceAsked):
-            message = f"{text}: a trace of a kernel begins and ends at a time, or with its command"
-            return told(UsageError("bad-event", message, "now, after:2s, for:2s or exit"))
     return None
 
 
