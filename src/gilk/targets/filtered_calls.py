@@ -15,8 +15,6 @@ import struct
 from gilk.errors import TargetError
 from gilk.targets import ptrace, seccomp
 
-_GET_FILTER = 0x420C  # PTRACE_SECCOMP_GET_FILTER
-_INTERRUPT, _DETACH = 0x4207, 17
 _STEP = struct.Struct("<HBBI")  # struct sock_filter
 _DATA = struct.Struct("<II7Q")  # struct seccomp_data; it is read by words of 32 bits
 _X86_64 = 0xC000003E  # AUDIT_ARCH_X86_64
@@ -59,7 +57,7 @@ def _programs(tid: int) -> list[bytes]:
     ptrace.seize(tid)
     number = 0
     try:
-        ptrace.call(_INTERRUPT, tid)
+        ptrace.call(ptrace.INTERRUPT, tid)
         status = ptrace.wait(tid)
         number = 0 if ptrace.is_event_stop(status) else os.WSTOPSIG(status)
         return [_program(tid, n) for n in range(seccomp.filters(tid).count)]
@@ -67,12 +65,12 @@ def _programs(tid: int) -> list[bytes]:
         return []  # who may not read filters may not suspend them either, and is refused for that
     finally:
         with contextlib.suppress(ProcessLookupError):
-            ptrace.call(_DETACH, tid, 0, number)
+            ptrace.call(ptrace.DETACH, tid, 0, number)
 
 
 def _program(tid: int, index: int) -> bytes:
     room = ctypes.create_string_buffer(_MOST_STEPS * _STEP.size)
-    steps = ptrace.call(_GET_FILTER, tid, index, ctypes.addressof(room))
+    steps = ptrace.call(ptrace.SECCOMP_GET_FILTER, tid, index, ctypes.addressof(room))
     return room.raw[: steps * _STEP.size]
 
 
