@@ -229,7 +229,7 @@ def _memory(page: Any, served: MeasuredWindow, context: Any) -> Iterator[Row]:
 
 
 def _weight() -> Iterator[Row]:
-    """What a browser loads once, compressed; the window has no other files."""
+    """The bytes that a browser loads once, compressed; the window has no other files."""
     files = sorted((Path(__file__).parent.parent / "src" / "gilk" / "web" / "assets").iterdir())
     size = sum(len(gzip.compress(path.read_bytes())) for path in files) / 1000
     yield Row(

@@ -80,7 +80,7 @@ def suits(page: Page, state: str) -> None:
 
 
 def faults(page: Page, rules: Sequence[str] = ()) -> list[str]:
-    """What violates these of axe's rules, or any of all rules; [] if nothing does."""
+    """The violations of these of axe's rules, or of all rules; [] if there are none."""
     if page.evaluate("typeof axe === 'undefined'"):
         page.evaluate(Axe().axe_script)
     options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}

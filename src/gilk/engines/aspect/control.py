@@ -108,7 +108,7 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
             found = _asked(name, words)
         except TimeoutError:
             break
-        except ConnectionRefusedError:  # /proc/net/unix may miss a socket while others come and go
+        except ConnectionRefusedError:  # nobody listens; weavings() may miss a socket while others come and go
             raise _none(pid) from None
         except (Closed, OSError):
             # The weaver has ended; or this process did not come to send its request for so long that it was sent away.
