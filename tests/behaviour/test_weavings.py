@@ -197,6 +197,40 @@ def test_a_weaver_answers_and_refuses() -> None:
     assert served(refuse, {"ask": "nothing"}) == {"code": 4}
 
 
+@contextmanager
+def other_sockets() -> Iterator[None]:
+    """Another process opens and closes abstract sockets all the while."""
+    child = os.fork()
+    if not child:
+        while True:
+            held = [socket.socket(socket.AF_UNIX) for _ in range(300)]
+            for number, one in enumerate(held):
+                one.bind(f"\0gilk-test-{os.getpid()}-{number}".encode())
+            for one in held:
+                one.close()
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_weaver_is_listed_while_other_sockets_come_and_go() -> None:
+    own = control.WeavingName(os.getpid(), os.geteuid())
+    with other_sockets(), control.ControlServer(lambda words: words):
+        assert all(own in control.weavings() for _ in range(100))
+    assert own not in control.weavings()
+
+
+def test_a_weaver_for_which_many_clients_wait_is_listed() -> None:
+    with control.ControlServer(lambda words: words) as server:
+        for _ in range(socket.SOMAXCONN + 8):
+            assert control.is_weaving(os.getpid())  # each leaves a connection that the weaver has not accepted
+        server.answer()
+        assert control.is_weaving(os.getpid())
+    assert not control.is_weaving(os.getpid())
+
+
 def test_malformed_requests_close_the_connection_and_the_weaver_goes_on() -> None:
     with control.ControlServer(lambda words: words) as server:
         name = control._address(control.WeavingName(os.getpid(), os.geteuid()))

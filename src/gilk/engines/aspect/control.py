@@ -14,7 +14,6 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from gilk.errors import TargetError, UsageError
@@ -90,13 +89,29 @@ class ControlServer:
 
 
 def weavings() -> list[WeavingName]:
-    """The weavings of this user, or, for root, of all users, by pid."""
-    found = set[WeavingName]()
-    for line in Path("/proc/net/unix").read_text(errors="replace").splitlines():
-        user, _, pid = line.rpartition(" ")[2].removeprefix(f"@{_NAME}").partition("-")
-        if f"@{_NAME}" in line and user.isdecimal() and pid.isdecimal():
-            found.add(WeavingName(int(pid), int(user)))
-    return sorted((one for one in found if os.geteuid() in (0, one.user)), key=lambda one: one.pid)
+    """The weavings of this user, or, for root, of all users, by pid. Each process is tried: /proc/net/unix may miss
+    a socket while others come and go."""
+    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
+    found = (_weaver(pid) for pid in pids)
+    return [one for one in found if one is not None and os.geteuid() in (0, one.user)]
+
+
+def is_weaving(pid: int) -> bool:
+    """Whether the process with this pid listens as a weaver."""
+    return _weaver(pid) is not None
+
+
+def _weaver(pid: int) -> WeavingName | None:
+    """The weaver with this pid; None if that process is no weaver."""
+    try:
+        name = _name(pid)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as end:
+            end.connect(_address(name))
+            return name if _peer(end) == name else None
+    except BlockingIOError:  # so many clients wait for it that no other can
+        return name
+    except (OSError, UsageError):
+        return None
 
 
 def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +123,7 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
             found = _asked(name, words)
         except TimeoutError:
             break
-        except ConnectionRefusedError:  # nobody listens; weavings() may miss a socket while others come and go
+        except ConnectionRefusedError:  # nobody listens
             raise _none(pid) from None
         except (Closed, OSError):
             # The weaver has ended; or this process did not come to send its request for so long that it was sent away.
