@@ -47,7 +47,11 @@ def debugged(pid: int) -> Iterator[subprocess.Popen[str]]:
         while "there" not in (line := gdb.stdout.readline()):
             assert line, "gdb has ended"
         yield gdb
-        gdb.communicate("interrupt\ndetach\nquit\n", timeout=120)
+        gdb.stdin.write("interrupt\n")
+        gdb.stdin.flush()
+        while "SIGINT" not in (line := gdb.stdout.readline()):  # detached before, the process would get the signal
+            assert line, "gdb has ended"
+        gdb.communicate("detach\nquit\n", timeout=120)
     finally:
         gdb.kill()
         gdb.wait()

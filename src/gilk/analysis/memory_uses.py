@@ -85,9 +85,10 @@ class MemoryUse:
 
 def memory_use(instruction: Instruction) -> MemoryUse | None:
     """The use of the instruction's memory operand; None if it has none, or does not access it, as ``lea``."""
-    if is_string(instruction):
+    kinds = _operand_kinds(instruction)
+    if not kinds.isdisjoint(_STRING_KINDS):
         return _string(instruction)
-    if not any(instruction.op_kind(n) == OpKind.MEMORY for n in range(instruction.op_count)):
+    if OpKind.MEMORY not in kinds:
         return None
     if instruction.mnemonic == Mnemonic.LEA or instruction.mnemonic in _PREFETCHES:
         return None
@@ -109,7 +110,11 @@ def _is_operand(used: UsedMemory, instruction: Instruction) -> bool:
 
 def is_string(instruction: Instruction) -> bool:
     """Whether the instruction accesses memory at rsi or rdi."""
-    return any(instruction.op_kind(n) in _STRING_KINDS for n in range(instruction.op_count))
+    return not _operand_kinds(instruction).isdisjoint(_STRING_KINDS)
+
+
+def _operand_kinds(instruction: Instruction) -> frozenset[int]:
+    return frozenset([instruction.op_kind(n) for n in range(instruction.op_count)])
 
 
 def _manner(instruction: Instruction, accesses: list[int], reads: bool, writes: bool, size: int) -> OperandManner:

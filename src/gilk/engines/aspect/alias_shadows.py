@@ -50,7 +50,7 @@ class AliasShadows:
     def __init__(self, process: Code, file: CheckedFile, calls: Shadows, taken: Collection[int]) -> None:
         self._process, self._file, self._calls = process, file, calls
         self._taken = frozenset(taken)
-        self._mets: dict[tuple[bool, tuple[_Watching, ...]], MetAccess | None] = {}
+        self._mets: dict[tuple[bool, tuple[tuple[int, int, int], ...]], MetAccess | None] = {}
         self.left_out: list[str] = []  # messages about accesses that are left out, since their aspects are `partial`
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
@@ -107,7 +107,7 @@ class AliasShadows:
     def _met(self, write: bool, ways: tuple[_Watching, ...], functions: Functions) -> MetAccess | None:
         if not ways:
             return None
-        key = write, ways
+        key = write, tuple((one.aspect.number, one.element, one.which) for one in ways)
         if key not in self._mets:
             first = ways[0].point
             result, given = (VOID, (WORD,)) if write else (WORD, ())
