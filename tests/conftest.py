@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
@@ -31,6 +32,9 @@ settle()  # kernels are fetched once even for tests that have a cache of their o
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", str(build_place() / "bytecode"))
 os.environ["GILK_PROGRESS"] = "0"  # no progress lines, which a busy machine would show
+os.environ["OPENBLAS_NUM_THREADS"] = (
+    "1"  # numpy's library would start a thread for each processor, which turns and waits
+)
 # Tests of correctness do not depend on timing, nor on how long an example of hypothesis takes.
 settings.register_profile("gilk", deadline=None)
 settings.load_profile("gilk")
@@ -89,6 +93,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
     config.option.loadscopereorder = False
     return OneMachine(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of tests: it need not look at them in each collection."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)  # those of gilk's own commands
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

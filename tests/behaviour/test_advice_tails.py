@@ -11,7 +11,7 @@ from gilk.session.advised_session import AdvisedSession
 from gilk.session.base import Probe
 from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, jumps, rounds, session, waiting
 from tests.behaviour.harness import differences, leftovers
-from tests.behaviour.seldom import seldom
+from tests.seldom import seldom
 
 #: Opaque to compilers, so that every jump stays. `one` and `two` share `shared`, which may also be called.
 CHAIN = """
@@ -73,7 +73,7 @@ def put_in(one: AdvisedSession, function: str, when: str, body: str) -> tuple[Pr
     return after(one, function, body) if when == "after" else inplace(one, function, body)
 
 
-@pytest.mark.parametrize("case", seldom(((case,) for case in ADVICE), 9), ids=range(len(ADVICE)))
+@pytest.mark.parametrize("case", seldom(((case,) for case in ADVICE), 6), ids=range(len(ADVICE)))
 def test_functions_that_end_in_jumps_return_the_results_of_their_advised_calls(
     chain: Path, case: tuple[tuple[tuple[str, str, str], ...], str]
 ) -> None:

@@ -14,8 +14,8 @@ from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 from gilk.trace.reading import read
 from tests.behaviour.harness import Loop, differences, plain, run_gilk, wait_for
-from tests.behaviour.seldom import seldom
 from tests.programs.build import build
+from tests.seldom import seldom
 
 VARIANTS = ("O0", "O1", "Os")
 #: Functions without room: too short for a jump, they would share its bytes with the next one, so that it leads into the

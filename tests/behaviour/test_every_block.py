@@ -11,9 +11,9 @@ import pytest
 
 import gilk
 from tests.behaviour.harness import Ran, plain, redirected, run
-from tests.behaviour.seldom import seldom
 from tests.oracle import step
 from tests.programs.build import build, names
+from tests.seldom import seldom
 
 #: Programs that see a limit (docs/limits.md): the program counter that a signal handler finds is that of the patch.
 SEES_ADDRESSES = {"sigpc"}

@@ -22,9 +22,9 @@ import pytest
 
 import gilk
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, wait_for
-from tests.behaviour.seldom import seldom
 from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
+from tests.seldom import seldom
 from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting, follow, glance
 from tests.session.broker.test_several_consumers import expected, is_clean, play
 

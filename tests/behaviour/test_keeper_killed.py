@@ -22,6 +22,7 @@ from gilk.targets.live_code import LiveCode
 from gilk.targets.memory import ProcessMemory
 from tests.behaviour.harness import Loop, cpu, deaf, differences, signals, state, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 
 Work = Callable[[int], None]
 TRAP_FLAG = 1 << 8
@@ -197,7 +198,7 @@ def test_the_keeper_is_killed_often_when_code_is_written() -> None:
         test_the_keeper_is_killed_when_code_is_written()
 
 
-@pytest.mark.parametrize("work", [probes, following])
+@pytest.mark.parametrize("work", seldom([following, probes], 1))
 @pytest.mark.parametrize("program", ["hot8"])
 def test_the_keeper_is_killed_at_some_of_its_steps(work: Work, program: str) -> None:
     limit, number = 1, 0

@@ -27,6 +27,7 @@ from tests.behaviour.harness import (
     wait_for,
 )
 from tests.programs.build import build, compile_text
+from tests.seldom import seldom
 
 #: Does what single letters on standard input tell it, and answers each with a line.
 PUPPET = r"""
@@ -306,7 +307,9 @@ def test_an_instrumented_library_may_be_closed_and_opened_again(puppet: Puppet) 
     puppet.do("pcop")
 
 
-@pytest.mark.parametrize("name", ["fork", "vfork", "spawn", "dlopen", "signals", "ucontext", "exceptions", "backtrace"])
+@pytest.mark.parametrize(
+    "name", seldom(["fork", "vfork", "dlopen", "ucontext", "spawn", "signals", "exceptions", "backtrace"], 4)
+)
 def test_sessions_count_while_a_program_goes_on_forking_and_loading(name: str) -> None:
     """Each of several sessions begins and ends while the program runs."""
     with Loop([build(name)]) as loop:

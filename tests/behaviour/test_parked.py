@@ -22,8 +22,8 @@ from gilk.targets.movement import Busy, Movement
 from gilk.targets.places import Places
 from gilk.targets.thread import Thread
 from tests.behaviour.harness import Loop, cpu, differences, ended, leftovers, wait_for
-from tests.behaviour.seldom import seldom
 from tests.programs.build import build, compile_text
+from tests.seldom import seldom
 from tests.targets.test_restore import CLIENT, session_in
 
 ENOUGH = 20000
@@ -54,7 +54,7 @@ TRAP = 1 << 8  # of the flags
 STEPS = 100_000  # instructions within which each patch of a loop is executed
 
 
-@pytest.mark.parametrize("instrument", seldom(["stamp", "time", "count"], 2))
+@pytest.mark.parametrize("instrument", seldom(["stamp", "time", "count"], 1))
 @pytest.mark.parametrize("variant", ["default", "static"])
 def test_contexts_that_wait_in_signal_handlers_go_on(instrument: str, variant: str) -> None:
     """Most of the 24 contexts are amid a patch when it is taken out: it stays until they have left it, and is gone
@@ -418,7 +418,7 @@ def restored_in(program: subprocess.Popen[bytes], instrument: str, steps: int) -
     return not restored.waiting
 
 
-@pytest.mark.parametrize("instrument", seldom(["args", "count", "stamp"], 2))
+@pytest.mark.parametrize("instrument", seldom(["args", "count", "stamp"], 1))
 def test_restore_leads_a_handler_that_waits_out_of_its_patch(instrument: str) -> None:
     """Nobody who knows the plans is left; but the runtime's table has the places in the patches. A frame may lie across
     two pages, in which case its context stays: not in three programs, one after the other."""
@@ -464,7 +464,7 @@ def test_restore_refuses_new_sessions_while_a_handler_waits_in_a_function_of_gil
         goes_on(program)
 
 
-@pytest.mark.parametrize("kind", seldom(["deep", "stamp", "count", "args"], 2))
+@pytest.mark.parametrize("kind", seldom(["deep", "stamp", "count", "args"], 1))
 def test_memory_goes_when_threads_leave_an_instrument_late(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -489,7 +489,7 @@ def test_memory_goes_when_threads_leave_an_instrument_late(
             assert differences(loop.pid) == [] and leftovers(loop.pid) == []
 
 
-@pytest.mark.parametrize("kind", seldom(["args", "count", "stamp"], 2))
+@pytest.mark.parametrize("kind", seldom(["args", "count", "stamp"], 1))
 def test_threads_that_cannot_go_on_are_led_between_instruments(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Signals may come to a thread faster than it is stopped. The threads check their work all the time."""
     monkeypatch.setattr(movement, "_LONGEST", -1.0)

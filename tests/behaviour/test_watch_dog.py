@@ -20,6 +20,7 @@ import gilk
 from gilk.errors import TargetError
 from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftovers, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 
 MARK = "GILK_WATCH_DOG"
 LONG = 600  # seconds within which anything ends, even beside busy loops
@@ -114,14 +115,14 @@ def launched(command: str, part: str, number: signal.Signals, directory: Path) -
 
 
 SHORT = [
-    ("run", "client", signal.SIGKILL), ("run", "keeper", signal.SIGKILL), ("run", "both", signal.SIGKILL),
-    ("run", "client", signal.SIGTERM), ("trace", "both", signal.SIGKILL), ("dtrace", "hub", signal.SIGKILL),
+    ("run", "client", signal.SIGKILL), ("run", "keeper", signal.SIGKILL), ("trace", "both", signal.SIGKILL),
+    ("dtrace", "hub", signal.SIGKILL), ("run", "both", signal.SIGKILL), ("run", "client", signal.SIGTERM),
     ("dtrace", "keeper", signal.SIGKILL),
 ]  # fmt: skip
 NUMBERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
-@pytest.mark.parametrize(("command", "part", "number"), SHORT)
+@pytest.mark.parametrize(("command", "part", "number"), seldom(SHORT, 4))
 def test_an_attached_program_goes_on_when_a_part_of_the_command_is_killed(
     command: str, part: str, number: signal.Signals, tmp_path: Path
 ) -> None:

@@ -20,8 +20,8 @@ from gilk.errors import UsageError
 from tests.behaviour.accessed_program import AccessedVariable, build, kept, made, seen_by_valgrind
 from tests.behaviour.advised import COMPILERS
 from tests.behaviour.harness import differences, leftovers
-from tests.behaviour.seldom import seldom
 from tests.behaviour.waiting import wait_for
+from tests.seldom import seldom
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
 #: Each level with one of the compilers first, then with the other.
@@ -192,7 +192,7 @@ def test_aspects_come_and_go_while_threads_access(tmp_path: Path) -> None:
     file.write_text(HOT)
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdin and running.stdout and running.stdout.readline() == "ready\n"
-        for _ in range(4):
+        for _ in range(2):
             with gilk.attach(running.pid) as target, gilk.weave(file, target) as woven:
                 assert wait_for(lambda woven=woven: woven.counts()[2].ended > 1000)  # type: ignore[misc]
         with gilk.attach(running.pid):

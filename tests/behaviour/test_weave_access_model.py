@@ -14,9 +14,9 @@ import pytest
 from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.deeds import Did
 from gilk.lang.aspect.events import EventKind
-from tests.behaviour.seldom import seldom
 from tests.behaviour.woven_access import Agreement, Cases, PlayedAccesses, agreeing
 from tests.behaviour.woven_program import Command, held
+from tests.seldom import seldom
 
 SEEDS = range(12)
 MANY = int(os.environ.get("GILK_WOVEN_SEEDS", "600"))

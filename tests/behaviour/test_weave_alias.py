@@ -15,6 +15,7 @@ import pytest
 
 from gilk.errors import UsageError
 from tests.behaviour.test_weave_access import weave
+from tests.seldom import seldom
 
 OVERFLOW = Path("examples/aspects/overflow.aspect").resolve()
 BLOCKS = """\
@@ -226,7 +227,7 @@ STRANGE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STRANGE)
+@pytest.mark.parametrize("name", seldom(STRANGE, 2))
 def test_accesses_by_address_that_cannot_be_woven_are_refused_by_name(name: str, tmp_path: Path) -> None:
     """Where the aspect permits that, the function is left out and named instead."""
     body, element, slug = STRANGE[name]

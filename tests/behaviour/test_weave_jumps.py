@@ -76,6 +76,7 @@ struct Cleans { ~Cleans() { deep(n); } };
 NOINLINE void within(void) { Cleans one; first(n); }
 NOINLINE void try_first(void) { try { within(); } catch (long) { } }
 """
+OFTEN = ("longjmp", "checked", "handler", "catch", "cleanup")
 CASES = {
     "longjmp": ("gcc", JUMPS, OPTIONS),
     "_longjmp": ("gcc", JUMPS.replace("longjmp(", "_longjmp("), OPTIONS),
@@ -96,7 +97,9 @@ aspect all: verify call(long {last}(long c));
 """
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.stress) for name in CASES]
+)
 def test_calls_that_were_left_are_not_under_way(tmp_path: Path, name: str) -> None:
     compiler, source, options = CASES[name]
     binary = build(tmp_path, HEAD + source + ROUND, *options, compiler=compiler)

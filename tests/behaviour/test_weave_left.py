@@ -14,6 +14,7 @@ import gilk
 from gilk.render.woven import summary_text
 from tests.behaviour.advised import Rounds, aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers
+from tests.seldom import seldom
 
 PROGRAM = r"""
 #include <pthread.h>
@@ -123,7 +124,7 @@ def running(program: Path) -> Iterator[Rounds]:
         yield one
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", seldom(CASES, 6))
 def test_calls_after_an_abandoned_call_have_their_advice(running: Rounds, tmp_path: Path, name: str) -> None:
     text, expected = CASES[name]
     assert running.ask() == PLAIN

@@ -20,11 +20,11 @@ from gilk.lang.aspect.checked import CheckedFile
 from gilk.targets.process import Process, attach
 from gilk.toolchain import compilers, runtime
 from tests.behaviour.harness import differences, leftovers
-from tests.behaviour.seldom import seldom
 from tests.behaviour.woven_cases import HEAD, case
 from tests.behaviour.woven_model import Seen, played, woven, written
 from tests.behaviour.woven_program import Command, Commanded, build, commanded
 from tests.lang.aspect.test_model_laws import MUTANTS
+from tests.seldom import seldom
 
 SEEDS = range(30)
 MANY = int(os.environ.get("GILK_WOVEN_SEEDS", "600"))

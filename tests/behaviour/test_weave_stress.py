@@ -159,8 +159,8 @@ def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advising, "compile_advice", functools.cache(advising.compile_advice))
 
 
-def test_aspects_come_and_go_six_times(tmp_path: Path) -> None:
-    come_and_go(tmp_path, 6)
+def test_aspects_come_and_go_three_times(tmp_path: Path) -> None:
+    come_and_go(tmp_path, 3)
 
 
 @pytest.mark.stress

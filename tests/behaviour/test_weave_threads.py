@@ -23,6 +23,7 @@ from tests.behaviour.advised import rounds
 from tests.behaviour.harness import differences, leftovers, wait_for
 from tests.behaviour.test_advice_stress import BUSY
 from tests.behaviour.woven_program import Commanded, build, commanded
+from tests.seldom import seldom
 
 #: "go N KEYS" has the threads make N calls each; "last K" calls last(K). Both print how often each function was called.
 THREADS = r"""
@@ -172,14 +173,14 @@ def wrong_paths(log: npt.NDArray[np.int64]) -> list[str]:
 OPTIONS = {
     "keyed": ("instances 4000", ""),
     "few instances": ("instances 3", ""),
-    "until": ("instances 64", " until call(long stop(long k))"),
     "unique": ("unique(k) instances 64", " until call(long stop(long k))"),
     "late": ("instances 64", " until call(long stop(long k)) within 20us"),
     "of each thread": ("perthread instances 512", " until call(long stop(long k))"),
+    "until": ("instances 64", " until call(long stop(long k))"),
 }
 
 
-@pytest.mark.parametrize("what", OPTIONS)
+@pytest.mark.parametrize("what", seldom(OPTIONS, 3))
 def test_the_log_of_each_instance_is_a_path_of_the_automaton_and_counts_add_up(
     what: str, running: Commanded, tmp_path: Path
 ) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.behaviour.harness import differences, leftovers
-from tests.behaviour.seldom import seldom
 from tests.behaviour.waiting import PATIENCE, wait_for
 from tests.programs.build import compile_text
+from tests.seldom import seldom
 
 Environment = dict[str, str]
 PROGRAM = r"""

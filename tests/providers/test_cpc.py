@@ -33,8 +33,8 @@ int main(void)
 	for (size_t at = 0; at < size; at += 4096) pages[at] = 1;
 	for (volatile unsigned long n = 0; n < 300000000; n++) ;
 	getrusage(RUSAGE_SELF, &used);
-	printf("had %ld %ld\n", used.ru_minflt,
-	       (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000L + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000);
+	long seconds = used.ru_utime.tv_sec + used.ru_stime.tv_sec, us = used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+	printf("had %ld %ld\n", used.ru_minflt, seconds * 1000 + us / 1000);
 }
 """
 pytestmark = pytest.mark.skipif(not can_count(Counted(1, 0, 1_000_000)), reason="processors cannot be sampled")
@@ -52,7 +52,8 @@ def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
 def test_as_many_events_are_counted_as_the_program_had(dtrace: Dtrace, tmp_path: Path) -> None:
     """Each firing stands for so many events; samples of the last moment may be missing. Faults are counted from the
     start of the process by getrusage, and from main() by cpc. A processor that its host takes away has no timer
-    interrupts meanwhile: of time, samples can be missing at any moment, and none is there for time that was not spent."""
+    interrupts meanwhile: samples of time can be missing at any moment, but none is there for time that was not
+    spent."""
     script = """
         cpc:::page_faults-all-50 { @faults = sum(50); } cpc:::cpu_clock-user-2000000 { @ms = sum(2); }
         cpc:::cpu_clock-user-2000000 { @wrong["wrong"] = sum(pid != $target || arg0 || !arg1 || uregs[R_RIP] != arg1); }

@@ -18,6 +18,7 @@ from gilk.splice.planner import PatchContext, plan
 from gilk.splice.segments import is_call
 from gilk.targets.image import pretend_loaded
 from tests.oracle.relocate import GPRS, GS_BASE, STACK, STATUS_FLAGS, State, differences, initial_byte
+from tests.seldom import seldom
 from tests.splice import callee
 from tests.splice.holds import Memory, analysed
 from tests.splice.machine import LIMIT, RING, SLACK, Start, block, claim_thunk, machine, patches, program
@@ -299,7 +300,7 @@ def check(path: str, seed: int, count: int) -> int:
     return told
 
 
-@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("path", seldom(PROGRAMS, 3))
 def test_real_code_runs_the_same_through_splices(path: str) -> None:
     assert check(path, seed=1, count=60) > 30
 

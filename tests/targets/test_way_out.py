@@ -16,6 +16,7 @@ from gilk.targets.frames import ContextRegisters
 from gilk.targets.places import Places, ShownPlaces, places_table
 from gilk.targets.way_out import Led, between_instruments, reads_none, way_out, way_out_of_shown
 from tests.oracle.relocate import GPRS, State, initial_byte
+from tests.seldom import seldom
 from tests.splice.machine import LIMIT, Start, machine, patches
 from tests.splice.test_patches import PROGRAMS, Trial
 
@@ -119,7 +120,7 @@ def check(path: str, seed: int, count: int, of: type[Interrupted] = Interrupted)
     return told
 
 
-@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("path", seldom(PROGRAMS, 2))
 def test_real_code_goes_on_without_its_patch_wherever_it_is_interrupted(path: str) -> None:
     assert check(path, seed=1, count=40) > 60
 
@@ -166,7 +167,7 @@ class LedOn(Interrupted):
         return replace(ended, writes={**at.writes, **ended.writes}), stacks
 
 
-@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("path", seldom(PROGRAMS, 2))
 def test_real_code_counts_once_wherever_it_is_led_between_instruments(path: str) -> None:
     assert check(path, seed=2, count=40, of=LedOn) > 20
 

@@ -10,6 +10,7 @@ import pytest
 
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.session.d_programs import ran
+from tests.seldom import seldom
 
 pytestmark = pytest.mark.xdist_group("lab")
 SCRIPTS = Path(__file__).parents[3] / "examples" / "d" / "kernel"
@@ -36,7 +37,7 @@ def test_every_script_has_a_case() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.d")} == CASES.keys()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", seldom(CASES, 7))
 def test_a_script_prints_what_its_first_lines_promise(kernel: KernelTarget, name: str) -> None:
     given, expected = CASES[name]
     done = ran(kernel, (SCRIPTS / f"{name}.d").read_text(), WORK, arguments=(given,) if given else ())

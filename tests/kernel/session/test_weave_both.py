@@ -195,6 +195,7 @@ def said_by(racer: bytes) -> tuple[dict[str, str], list[int], int]:
     return {row[0]: row[1] for row in rows if len(row[0]) == 1}, race, attacker
 
 
+@pytest.mark.stress
 def test_a_race_is_stopped_and_the_attacker_is_named(
     kernel: KernelTarget, guest: Guest, image: Path, racer: Path
 ) -> None:

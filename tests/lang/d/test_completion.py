@@ -20,6 +20,7 @@ from gilk.lang.d.writing.offered import OfferedWord, own_words
 from gilk.lang.d.writing.opening import opening
 from gilk.lang.syntax.source import Source
 from tests.lang.d.test_parse_fuzz import TOKENS
+from tests.seldom import seldom
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted((ROOT / "examples" / "d").glob("*.d"))
@@ -44,7 +45,7 @@ def _at_end(found: object, text: str) -> bool:
     return bool(span.end >= len(text.rstrip()) and "expected" in found.diagnostics[0].message)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("script", seldom(SCRIPTS, 9), ids=lambda path: path.name)
 def test_completions_may_stand_at_their_place(script: Path) -> None:
     """This is checked at the ends of all words of a script and at other letters. With a word put in, the text before
     it can go on if it could before, and a complete program stays complete if the word is complete."""

@@ -16,6 +16,7 @@ from gilk.trace.d.layout import GRANULE, BufferPolicy
 from gilk.trace.d.memory import MemoryOptions
 from gilk.trace.d.records import Records
 from tests.native.checked.counted import Bench
+from tests.seldom import seldom
 
 SPECULATIONS = 256  # ILK_D_SPECULATIONS_MAX
 AT_ONCE = 1024  # ILK_D_AT_ONCE
@@ -53,7 +54,7 @@ def test_a_free_speculation_is_found_within_the_bound() -> None:
 
 
 @pytest.mark.parametrize("policy", BufferPolicy)
-@pytest.mark.parametrize("size", [GRANULE, 3 * GRANULE, AT_ONCE // 2, AT_ONCE])
+@pytest.mark.parametrize("size", seldom([GRANULE, AT_ONCE, 3 * GRANULE, AT_ONCE // 2], 2))
 def test_a_commit_moves_a_bounded_number_of_bytes_at_once(policy: BufferPolicy, size: int) -> None:
     """With the policy ring, the buffer is full of the smallest records, which are dropped one by one."""
     bench = speculating(policy)
@@ -154,7 +155,7 @@ def texts(request: pytest.FixtureRequest) -> Texts:
     return Texts(request.param)
 
 
-@pytest.mark.parametrize("part", ["none", "half", "half and other", "falls", "one", "worst"])
+@pytest.mark.parametrize("part", seldom(["none", "half and other", "worst", "half", "falls", "one"], 3))
 @pytest.mark.parametrize("whole", ["none", "same", "ends", "falls", "worst"])
 def test_string_search_is_within_its_bound_and_agrees_with_python(texts: Texts, whole: str, part: str) -> None:
     text, wanted = WORDS[whole][: texts.size], WORDS[part][: texts.size]
@@ -179,7 +180,7 @@ def test_a_string_search_begins_at_the_given_index(texts: Texts, start: int, las
     assert found == ((wanted[-1] if last else wanted[0]) if wanted else -1) % (1 << 64)
 
 
-@pytest.mark.parametrize("between", ["one", "same", "none"])
+@pytest.mark.parametrize("between", seldom(["same", "one", "none"], 1))
 @pytest.mark.parametrize("whole", ["none", "same", "pairs", "triples", "other"])
 def test_tokens_are_those_of_the_c_library(texts: Texts, whole: str, between: str) -> None:
     text, set_ = WORDS[whole][: texts.size], WORDS[between]

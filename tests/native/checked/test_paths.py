@@ -14,6 +14,7 @@ import pytest
 from gilk.trace.d.memory import MemoryOptions
 from tests.native.checked.counted import Bench, Called
 from tests.native.checked.library import library
+from tests.seldom import seldom
 
 ALL, LAST, DIRECTORY = 0, 16, 32
 PATH, MOUNT, DENTRY, CWD, ROOT = range(5)
@@ -158,7 +159,7 @@ def test_a_detached_mount_has_no_path(tree: Tree) -> None:
 
 @pytest.mark.parametrize("strsize", [9, 33, 65, 257])
 @pytest.mark.parametrize("name", [b"a", b"component", b"n" * 255])
-@pytest.mark.parametrize("deep", [1, 8, 31, 32, 33, 200])
+@pytest.mark.parametrize("deep", seldom([32, 33, 200, 1, 8, 31], 3))
 def test_a_path_too_long_or_too_deep_lacks_its_beginning(strsize: int, name: bytes, deep: int) -> None:
     tree = Tree(strsize)
     root = tree.dentry(b"/")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gilk.toolchain.compilers import NATIVE
+from tests.seldom import seldom
 
 HERE = Path(__file__).parent
 KERNEL_HEADERS = ("linux/irqflags.h", "linux/percpu.h", "asm/local.h")  # kernel.h stands for them
@@ -37,7 +38,7 @@ def interrupted(program: Path, *arguments: int) -> subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize(
     ("flight", "laps", "burst", "times"),
-    [(0, 0, 1, 2), (0, 0, 63, 1), (0, 0, 65, 1), (0, 0, 300, 1), (0, 5, 65, 1), (1, 0, 65, 1), (1, 5, 1, 1)],
+    seldom([(0, 0, 1, 2), (0, 5, 65, 1), (1, 5, 1, 1), (0, 0, 63, 1), (0, 0, 65, 1), (0, 0, 300, 1), (1, 0, 65, 1)], 3),
 )
 def test_a_reservation_interrupted_at_each_instruction_loses_nothing(
     nested: Path, flight: int, laps: int, burst: int, times: int
