@@ -58,7 +58,7 @@ def test_examples_of_a_page_print_the_shown_output(page: Path, tmp_path: Path, g
         (tmp_path / "examples").symlink_to(ROOT / "examples")
     for example in examples(page):
         done = subprocess.run(
-            ["bash", "-c", example.command], cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True, timeout=120
+            ["bash", "-c", example.command], cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True, timeout=600
         )
         assert done.returncode == example.status, f"$ {example.command}\n{done.stdout}{done.stderr}"
         output = done.stdout + done.stderr
@@ -90,7 +90,7 @@ def test_sessions_of_a_page_print_similar_output(page: Path, tmp_path: Path, gil
         script = "".join(f"{command}\necho '<end of command>'\n" for command, _ in parts) + "kill $(jobs -p) 2>&-; true"
         with (tmp_path / "output").open("w+") as output:  # programs in the background would hold a pipe open
             both = {"stdout": output, "stderr": output}
-            subprocess.run(["bash", "-c", script], cwd=tmp_path, env=gilk_on_path, timeout=120, **both)
+            subprocess.run(["bash", "-c", script], cwd=tmp_path, env=gilk_on_path, timeout=600, **both)
             output.seek(0)
             printed = output.read().split("<end of command>\n")
         for (command, expected), actual in zip(parts, printed, strict=False):

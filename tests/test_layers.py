@@ -20,11 +20,22 @@ SOURCE = ROOT / "src" / "gilk"
 LAYERS = [
     "cli", "notebook", "web", "api", "render", "engines", "runs", "session", "trace", "providers", "lab", "targets",
     "toolchain", "lang", "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private",
-    "inputs", "errors", "digest", "outputs", "activity", "values",
+    "inputs", "errors", "digest", "outputs", "activity", "own_threads", "values",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
 FRONT_ENDS = {"notebook", "web", "cli"}
-FRONT_END_MAY_IMPORT = {"web", "api", "render", "spec", "version", "inputs", "errors", "activity", "values"}
+FRONT_END_MAY_IMPORT = {
+    "web",
+    "api",
+    "render",
+    "spec",
+    "version",
+    "inputs",
+    "errors",
+    "activity",
+    "own_threads",
+    "values",
+}
 PURE = {"analysis", "splice", "lang", "spec"}
 IMPURE_MODULES = {"os", "io", "subprocess", "socket", "tempfile", "shutil", "mmap", "ctypes", "threading"}
 IMPURE_CALLS = {"open", "print", "input"}

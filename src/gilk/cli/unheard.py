@@ -14,8 +14,8 @@ import signal
 import threading
 from typing import Final
 
-from gilk.activity import WATCHER
 from gilk.cli.progress import say
+from gilk.own_threads import WATCHER
 
 _LOOK: Final = 1.0  # seconds between two looks
 _LOOKS: Final = 5  # looks in which a signal has been waiting

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk import activity
+from gilk import own_threads
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, Function
 from gilk.image.model import FunctionSpan
@@ -142,7 +142,7 @@ def _tally(counts: Counts, made: FunctionPlan) -> None:
 
 def _may_fork(functions: Sequence[Function]) -> bool:
     """Whether a child process pays and is safe: a child would inherit locks that other threads hold."""
-    alone = activity.may_fork() and len(os.sched_getaffinity(0)) > 1
+    alone = own_threads.may_fork() and len(os.sched_getaffinity(0)) > 1
     return alone and sum(len(function.blocks) for function in functions) >= _WORTH_A_CHILD
 
 
