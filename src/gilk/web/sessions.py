@@ -148,6 +148,11 @@ class Sessions:
         """All sessions, the newest first."""
         return list(reversed(self._all.values()))
 
+    @property
+    def under_way(self) -> int:
+        """How many sessions go on."""
+        return sum(not each.end for each in list(self._all.values()))
+
     def get(self, number: int) -> WebSession:
         """The session with that number. Raises ToldError `no-such-session`."""
         try:
