@@ -34,6 +34,20 @@ export async function session(place, text) {
   const rates = new Rates();
 
   const counting = new Counting(first.number);
+  let [latest, still] = [first, false];
+  const pause = h("button", { "aria-pressed": "false", title: "The session goes on; the page stands still", onclick: () => {
+    still = !still;
+    pause.setAttribute("aria-pressed", String(still));
+    if (!still) told(latest);
+  } }, "Pause the view");
+
+  // The news of a session that is over, or is being taken out, are shown at once.
+  function heard(state) {
+    latest = state;
+    if (state.end || state.out) still = false;
+    pause.hidden = isOver(state);
+    if (!still) told(state);
+  }
 
   function told(state) {
     out.disabled = Boolean(state.end) || isOut(state);
@@ -52,10 +66,10 @@ export async function session(place, text) {
     first.aggregations ? h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])) : h("p", null, first.requests.join(", ")),
     first.workload ? h("p", null, "Meanwhile in the lab: ", h("code", null, first.workload)) : null,
     blocksOf(first),
-    h("p", { class: "acts" }, out, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
+    h("p", { class: "acts" }, out, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
     outcome, counting.place, above, grown, figures, command(first.command, first.python));
-  told(first);
-  return follow(first.number, told);
+  heard(first);
+  return follow(first.number, heard);
 }
 
 const POINT = /^(?:([^:*?[]*):)?([^:*?[]+):(?:entry|return|blocks|blocks-post|@\d+:(?:pre|post)|\+0x[0-9a-f]+)=/;
