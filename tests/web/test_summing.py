@@ -168,6 +168,7 @@ def test_a_report_is_left_out_once_the_file_is_complete() -> None:
     async def left() -> None:
         sessions, session = Sessions(), WebSession(1, "pid-1-1", "", (), "", "", 0.0)
         session.child = child = Leaving(session)
+        session.state = {"trace": {}}
         with pytest.raises(ToldError, match="the session goes on"):
             await sessions.leave_out(session)
         await sessions.end(session)

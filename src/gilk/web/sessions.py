@@ -272,14 +272,14 @@ class Sessions:
             del self._all[number]
 
     async def end(self, session: WebSession, why: str = "you ended it") -> None:
-        """Take everything out. The report may come later."""
+        """Take everything out. The report of a trace may come later."""
         if session.child is None or "report" in session.state:
             return
         repeats = "planned" in session.state  # then it is out between its repetitions, too
         if session.leaving is None:
             session.end = "" if session.is_out and not repeats else why
             session.leaving = asyncio.create_task(session.child.leave())
-        await session.until(lambda: session.is_out and not repeats)
+        await session.until(lambda: session.is_out and "trace" in session.state)
 
     async def end_all(self, why: str) -> None:
         await asyncio.gather(*(self.end(each, why) for each in self.all()))

@@ -45,7 +45,7 @@ export async function session(place, text) {
   function heard(state) {
     latest = state;
     if (state.end || state.out) still = false;
-    pause.hidden = isOver(state);
+    pause.hidden = Boolean(state.end || state.out);
     if (!still) told(state);
   }
 
