@@ -225,10 +225,10 @@ def test_a_weaver_is_listed_while_other_sockets_come_and_go() -> None:
 def test_a_weaver_for_which_many_clients_wait_is_listed() -> None:
     with control.ControlServer(lambda words: words) as server:
         for _ in range(socket.SOMAXCONN + 8):
-            assert control.is_weaving(os.getpid())  # each leaves a connection that the weaver has not accepted
+            assert control.is_there(os.getpid())  # each leaves a connection that the weaver has not accepted
         server.answer()
-        assert control.is_weaving(os.getpid())
-    assert not control.is_weaving(os.getpid())
+        assert control.is_there(os.getpid())
+    assert not control.is_there(os.getpid())
 
 
 def test_malformed_requests_close_the_connection_and_the_weaver_goes_on() -> None:

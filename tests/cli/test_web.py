@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -15,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import ENVIRONMENT, run_gilk
-from tests.web.served import PATIENCE, served
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, run_gilk
+from tests.programs.build import build
+from tests.web.served import PATIENCE, Asking, served
 
 
 def test_root_must_name_the_processes_that_the_window_may_reach() -> None:
@@ -82,3 +84,25 @@ def test_a_second_signal_ends_the_window_at_once(tmp_path: Path) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
             window.process.send_signal(number)
         assert window.process.wait(PATIENCE) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
+
+
+def test_windows_are_listed_and_stopped(tmp_path: Path) -> None:
+    """A window that is stopped takes its instruments out before `--stop` returns."""
+    with Loop([build("work")]) as loop, served(tmp_path, "--pid", str(loop.pid)) as window:
+        asking, pid = Asking(window), window.process.pid
+        target = asking.target(loop.pid)
+        assert "number" in asking.post("/session", target=target, requests=["dispatch:entry=count"])
+        assert differences(loop.pid)
+        (row,) = (one for one in json.loads(run_gilk("web", "--list", "--json").stdout) if one["pid"] == pid)
+        assert row["user"] == os.geteuid() and row["sessions"] == 1
+        assert window.address.partition("/#")[0] == row["address"]
+        assert re.search(rf"^ *{pid}  {row['address']} .* 1 session under way$", run_gilk("web", "--list").stdout, re.M)
+        done = run_gilk("web", "--stop", pid)
+        assert done.returncode == 0, done.stderr
+        assert not differences(loop.pid) and window.process.wait(PATIENCE) == 0
+        assert pid not in [one["pid"] for one in json.loads(run_gilk("web", "--list", "--json").stdout)]
+
+
+def test_only_windows_are_stopped() -> None:
+    done = run_gilk("web", "--stop", os.getpid())
+    assert done.returncode != 0 and "(no-such-window)" in done.stderr

@@ -222,6 +222,35 @@ def test_counts_and_aggregations_are_shown_in_widgets(notebook: Notebook) -> Non
         expect(page.get_by_text("It is over.")).to_be_visible()
 
 
+class Looked:
+    """A session that counts how often its counts are looked at."""
+
+    closed = False
+    looks = 0
+
+    def counts(self) -> dict[str, int]:
+        self.looks += 1
+        return {"work:dispatch:entry": self.looks}
+
+    @property
+    def drain(self) -> Looked:
+        return self
+
+    def drops(self) -> int:
+        return 0
+
+
+def test_a_widget_looks_at_its_session_once_a_tick_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, again = Looked(), list[bool]()
+    widget = Counters(session)
+    monkeypatch.setattr(widget, "_again", lambda: again.append(True))
+    widget._tick()
+    assert (session.looks, again) == (1, [True])
+    session.closed, widget._looked = True, 0.0
+    widget._tick()
+    assert (session.looks, again) == (2, [True])
+
+
 def test_aggregations_are_shown_in_a_widget(notebook: Notebook) -> None:
     text = "pid$target:work:dispatch:entry { @calls = quantize(arg0); n++; } pid$target:work:dispatch:entry /n == 100/"
     text += " { exit(0); }"

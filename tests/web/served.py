@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.behaviour.harness import ENVIRONMENT
 
-PATIENCE = 60  # seconds
+PATIENCE = 300  # seconds: an answer may wait for a process to begin, on a busy machine
 
 
 @dataclass(frozen=True)

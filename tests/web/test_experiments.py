@@ -65,7 +65,8 @@ def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def over(page: Page) -> None:
-    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible(timeout=PATIENCE * 1000)
+    expect(page.get_by_role("heading", name="It is over")).to_be_visible(timeout=PATIENCE * 1000)
+    expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
 
 
 def told(asking: Asking, page: Page) -> dict[str, object]:

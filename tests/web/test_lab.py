@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,35 +22,11 @@ from playwright.sync_api import Page, expect
 
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import wait_for
+from tests.web.labs import FUNCTIONS, GETSID, PATIENCE, calls, ended, lab_of, machines, place_in_core, program, run, up
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
 
-__all__ = ["asking", "browser", "context", "page"]  # fixtures
-
-FUNCTIONS = "/target/lab/symbols?image=kernel"
-GETSID = "kernel:__x64_sys_getsid:entry=count"
-PATIENCE = 300  # seconds; the machine is emulated, and this one may be busy
-#: A program that asks for its session so often as it is told, and prints 1. Python takes ten seconds to begin there.
-CALLS = """
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-int main(int count, char **words)
-{
-	for (long left = atol(words[count - 1]); left; left--)
-		getsid(0);
-	puts("1");
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program CALLS. The machine has the files of this one."""
-    place = tmp_path_factory.mktemp("calls")
-    (place / "calls.c").write_text(CALLS)
-    subprocess.run(["cc", "-O1", "-o", place / "calls", place / "calls.c"], check=True)
-    return place / "calls"
+__all__ = ["asking", "browser", "calls", "context", "page", "up"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -63,45 +38,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def window(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("web"), "--on", "lab", "--experiments", folder, "--traces", folder) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def up(asking: Asking) -> Asking:
-    """Requests to a window whose lab is up."""
-    assert wait_for(lambda: lab_of(asking)["state"] != "starting", PATIENCE)
-    assert lab_of(asking)["state"] == "up", lab_of(asking)
-    return asking
-
-
-def lab_of(asking: Asking) -> Any:
-    return asking.get("/target/lab.json")["lab"]
-
-
-def ended(asking: Asking, number: int) -> Any:
-    """A session, once it is over."""
-    found: dict[str, Any] = {}
-    path = f"/session/{number}.json"
-    assert wait_for(lambda: found.update(asking.get(path)) or (found["end"] and "report" in found), PATIENCE)
-    return found
-
-
-def run(asking: Asking, requests: list[str], workload: str) -> Any:
-    """A session in the lab while a command runs there, once it is over."""
-    begun = asking.post("/session/lab", requests=requests, workload=workload)
-    assert "number" in begun, begun
-    return ended(asking, begun["number"])
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """All processes that a process has started, and those that these have, and so on."""
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, path.read_text().split()):
-            yield child
-            yield from descendants(child)
-
-
-def machines(pid: int) -> set[int]:
-    return {child for child in descendants(pid) if "qemu" in Path(f"/proc/{child}/comm").read_text()}
 
 
 def test_the_lab_comes_up_and_a_function_is_found_by_mouse(page: Page, window: Served) -> None:
@@ -140,17 +76,6 @@ def test_counts_are_those_of_a_program_that_knows_how_often_it_calls(up: Asking,
     assert found["report"]["restored"] is True
     words = shlex.split(found["command"])
     assert words[:6] == ["gilk", "run", "--on", "lab", "-i", GETSID] and words[-1] == workload
-
-
-def place_in_core(headers: str, address: int) -> int:
-    """The offset of an address in /proc/kcore, by its program headers as readelf prints them."""
-    for line in headers.splitlines():
-        kind, *words = line.split() or [""]
-        if kind == "LOAD":
-            offset, start, _, size = (int(word, 16) for word in words[:4])
-            if start <= address < start + size:
-                return offset + address - start
-    raise AssertionError(headers)
 
 
 def test_the_code_is_what_it_was(up: Asking) -> None:
@@ -220,13 +145,6 @@ def test_a_session_by_keyboard_alone(page: Page, window: Served, up: Asking, cal
     expect(page.get_by_text("Its command has ended.")).to_be_visible(timeout=1000 * PATIENCE)
     expect(page.get_by_text("50 calls")).to_be_visible()
     expect(page.get_by_label("Output of the workload")).to_contain_text("no input")
-
-
-def program(asking: Asking, text: str, workload: str) -> Any:
-    """A D program in the lab's kernel while a command runs there, once it is over."""
-    begun = asking.post("/session/lab/d", text=text, workload=workload)
-    assert "number" in begun, begun
-    return ended(asking, begun["number"])
 
 
 def test_a_d_program_counts_what_a_program_knows(up: Asking, calls: Path) -> None:
@@ -486,37 +404,3 @@ def test_ending_the_lab_takes_its_session_along(page: Page, window: Served, up: 
     over = ended(up, begun["number"])
     assert over["end"] == "the lab was ended" and over["report"]["restored"] is True
     assert not Path(f"/proc/{machine}").exists()
-
-
-def test_the_machine_ends_with_the_window(tmp_path: Path) -> None:
-    """The server is killed while the machine starts, which nobody then waits for."""
-    with served(tmp_path, "--on", "lab") as window:
-        found: set[int] = set()
-        assert wait_for(lambda: bool(found.update(machines(window.process.pid)) or found))
-        window.process.kill()
-        assert wait_for(lambda: all(not Path(f"/proc/{machine}").exists() for machine in found), PATIENCE)
-
-
-def test_a_window_has_a_lab_only_if_it_was_given_one(tmp_path: Path) -> None:
-    with served(tmp_path, "--pid", str(os.getpid())) as window:
-        asking = Asking(window)
-        assert asking.get("/index.json")["lab"] is None
-        for answer in (
-            asking.get("/target/lab.json"), asking.post("/lab/start"), asking.post("/lab/end"),
-            asking.post("/session/lab", requests=[GETSID], workload="true"),
-            asking.post("/session/lab/d", text="BEGIN { }", workload="true"), asking.get("/target/lab/d/check.json"),
-            asking.post("/session/lab/trace", start="now", stop="exit", scope=[], depth=0, workload="true"),
-            asking.post("/preview", target="lab", requests=[GETSID]), asking.post("/survey", target="lab", image=""),
-        ):  # fmt: skip
-            assert answer["error"]["slug"] == "not-granted", answer
-        assert machines(window.process.pid) == set()
-
-
-def test_a_machine_that_cannot_be_started_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with served(tmp_path, "--on", "lab") as window:
-        asking = Asking(window)
-        assert wait_for(lambda: lab_of(asking)["state"] == "over")
-        assert lab_of(asking)["why"]["slug"] == "lab-no-qemu"
-        assert asking.get(f"{FUNCTIONS.replace('?', '.json?')}")["error"]["slug"] == "lab-is-over"
-        assert asking.post("/lab/end")["state"] == "over"

@@ -16,10 +16,10 @@ from playwright.sync_api import Browser, BrowserContext, Error, Page, Route, exp
 
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
-from tests.web.served import Served, served
-from tests.web.windows import browser, context, narrow, opened, page, ready, suits
+from tests.web.served import Asking, Served, served
+from tests.web.windows import asking, browser, context, narrow, opened, page, ready, suits
 
-__all__ = ["browser", "context", "page"]  # fixtures
+__all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def clean(loop: Loop) -> bool:
     return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
 
 
-def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop) -> None:
+def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     functions(page, window, "work")
     page.get_by_label("Function", exact=True).fill("dispat")
     expect(page.locator("td.name")).to_have_count(1)
@@ -91,6 +91,15 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop) -> No
     expect(page.locator("g.heat6").first).to_be_attached()
     suits(page, "counted blocks")
     page.go_forward()
+    pause, facts = page.get_by_role("button", name="Pause the view"), page.locator("dl.facts")
+    pause.click()
+    expect(pause).to_have_attribute("aria-pressed", "true")
+    shown, address = facts.inner_text(), f"/session/{page.url.rpartition('/')[2]}.json"
+    then = asking.get(address)["seconds"]
+    assert wait_for(lambda: asking.get(address)["seconds"] > then + 1)
+    assert facts.inner_text() == shown
+    pause.click()
+    expect(facts).not_to_have_text(shown, use_inner_text=True)
     page.get_by_role("button", name="Take out").click()
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
     suits(page, "a session that is over")

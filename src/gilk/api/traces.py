@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DamagedColumnError", "TimelineParts", "TraceReport", "Tracing", "prepare_kernel_trace", "prepare_trace",
-    "timeline_parts", "timeline_parts_again", "trace_report",
+    "timeline_parts", "timeline_parts_again", "trace_report", "trace_report_of_file",
 ]  # fmt: skip
 
 _INTERRUPTS = "irq"  # the word for interrupts among globs; no function of the kernel has this name
@@ -116,14 +116,27 @@ def prepare_kernel_trace(
 def trace_report(running: Tracing, result: Result) -> TraceReport:
     """A trace's result in the form that is shown."""
     flow = running.flow()
+    return _report(running, result, flow.states, len(flow.threads)) if flow else _report(running, result, {}, 0)
+
+
+def trace_report_of_file(running: Tracing, result: Result, progress: Progress) -> TraceReport:
+    """The same for a trace that was kept in its file only, in bounded memory: the calls are counted in the index of its
+    time line, which is in the cache then. ``progress``: as in `timeline_parts`. Raises StoreError."""
+    if not result.file:
+        return _report(running, result, {}, 0)
+    found = timeline_parts(result.file, progress).index
+    return _report(running, result, found.states(), len({(track.pid, track.tid) for track in found.tracks}))
+
+
+def _report(running: Tracing, result: Result, calls: dict[str, int], threads: int) -> TraceReport:
     return TraceReport(
         run=report(result),
         traced=running.traced(),
         functions=running.functions,
         refused=running.refused,
         activation_ms=running.activation_ms,
-        calls=flow.states if flow is not None else {},
-        threads=len(flow.threads) if flow is not None else 0,
+        calls=calls,
+        threads=threads,
     )
 
 

@@ -73,7 +73,7 @@ def remove(pid: int, when_idle: float | None = None) -> None:
         gone.remove()
         return
     until = time.monotonic() + _OUT
-    while control.is_weaving(pid):
+    while control.is_there(pid):
         if time.monotonic() > until:
             message = f"the weaver {pid} has not taken everything out within {_OUT:.0f} s"
             raise TargetError("busy", message, "it goes on trying")

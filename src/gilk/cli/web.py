@@ -8,11 +8,12 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gilk.errors import GilkError, UsageError
+from gilk.render.text import plural
 
 if TYPE_CHECKING:
     from gilk.web.grants import Grants
@@ -47,17 +48,24 @@ _ONLY_LAB = "it is lab; gilk run, trace and dtrace take --on ssh:HOST, and gilk 
     help="Keep the traces that are made in the window in this directory.",
 )  # fmt: skip
 @click.option("--audit", type=click.Path(dir_okay=False, path_type=Path), help="Write what is done to this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print the address as a JSON object.")
+@click.option("--list", "listing", is_flag=True, help="List the windows that run, and end.")
+@click.option(
+    "--stop", "stopped", type=click.IntRange(1), metavar="PID", help="Stop the window of this process, and end."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the address, or the list, as JSON.")
 def web(
     port: int, path: Path | None, opening: bool, read_only: bool, pids: tuple[int, ...], users: tuple[str, ...],
     kernel: bool, machine: str, folders: tuple[Path, ...], experiments: tuple[Path, ...], traces: Path | None,
-    audit: Path | None, as_json: bool,
+    audit: Path | None, listing: bool, stopped: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Serve the window on this machine, and print its address, which is good for one browser and for a minute.
 
     It reaches your own processes; with --pid or --user it reaches these instead. As root it reaches what is named.
     Ctrl-C ends it, and takes out everything that was put in.
     """
+    if listing or stopped is not None:
+        _others(stopped, as_json)
+        return
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise GilkError("web-missing", f"the window needs {', '.join(missing)}", "pip install 'gilk[web]'")
@@ -69,6 +77,28 @@ def web(
         raise UsageError("bad-machine", f"the window reaches no kernel on {machine!r}", _ONLY_LAB)
     granted = _grants(pids, users, kernel, bool(machine), folders, experiments, traces, not read_only)
     serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
+
+
+def _others(stopped: int | None, as_json: bool) -> None:
+    """Stop the window of process ``stopped``, or list all windows. Raises UsageError `no-such-window`, TargetError."""
+    from gilk.api import windows
+
+    if stopped is not None:
+        windows.stop(stopped)
+        return
+    found = windows.listed()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for one in found:
+        click.echo(f"{one['pid']:>7}  {one.get('silent') or _described(one)}")
+
+
+def _described(one: dict[str, Any]) -> str:
+    import time
+
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["since"]))
+    return f"{one['address']}  since {since}  {plural(one['sessions'], 'session')} under way"
 
 
 def _grants(

@@ -87,6 +87,7 @@ class _Followed(GilkWidget):
 
     def __init__(self, address: str, pages: NotebookPages | None, state: Callable[[], Json] | None) -> None:
         self._state, self._began, self._looked = state, time.monotonic(), 0.0
+        self._shows_end = False  # whether the state that was shown last is the last one
         super().__init__(address, pages, {} if state is None else {"/session/0.json": self._now})
         if state is not None:
             self._again()
@@ -95,7 +96,9 @@ class _Followed(GilkWidget):
         """Show the present state; at most twice a second, so that a loop may call it at every turn."""
         if self._state is not None and time.monotonic() - self._looked >= _EVERY:
             self._looked = time.monotonic()
-            self.send({"state": self._now()})
+            shown = self._now()
+            self._shows_end = shown["end"] != ""
+            self.send({"state": shown})
 
     def _now(self) -> Json:
         assert self._state is not None
@@ -110,7 +113,7 @@ class _Followed(GilkWidget):
 
     def _tick(self) -> None:
         self.update()
-        if self._now()["end"] == "":
+        if not self._shows_end:
             self._again()
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from gilk.errors import MachineGone
-from gilk.runs.outcome import Result
 from gilk.runs.run import Run
 from gilk.targets.kernel.channel import Sink
 from gilk.values import dataclass
@@ -21,13 +20,13 @@ class KernelGuest(Run):
         if self.elsewhere is not None and self.command:
             self.elsewhere.start(self.command, self.take)
 
-    def finish(self) -> Result:
+    def take_out(self) -> bool | None:
         if self.elsewhere is not None and self.command:
             try:
                 self.elsewhere.kill()
             except MachineGone as error:
                 self._lose(error)
-        return super().finish()
+        return super().take_out()
 
     def _leave(self) -> None:
         """Do nothing: others go on to use the kernel."""

@@ -19,9 +19,10 @@ _ROWS = 20_000_000  # how many samples are kept in memory
 @dataclass
 class Recorder:
     """Keeps samples. ``schema``: of all samples that may come, set before the first; ``writer``: writes the file, if
-    there is one."""
+    there is one; ``most``: how many samples are kept in memory."""
 
     schema: pa.Schema = None
+    most: int = _ROWS
     writer: Writer | None = None
     _tables: list[pa.Table] = field(default_factory=list)
     _rows: int = 0
@@ -33,7 +34,7 @@ class Recorder:
         if not table.num_rows:
             return ""
         table = padded(table, self.schema)
-        if self._rows < _ROWS:
+        if self._rows < self.most:
             self._tables.append(table)
             self._rows += table.num_rows
         else:
@@ -56,7 +57,8 @@ class Recorder:
     @property
     def reservation(self) -> str:
         """A remark if the report is made from only a part of the samples; else ''."""
-        return f"latencies are of the first {_ROWS} records; -o FILE keeps all" if self._left_out else ""
+        partly = self._left_out and self.most
+        return f"latencies are of the first {self.most} records; -o FILE keeps all" if partly else ""
 
     def close(self, tally: Tally, about: About | None = None) -> tuple[str, str]:
         """Close the file; returns its name, and '' or why it is incomplete. ``about``: a newer description of the

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gilk.values import dataclass
 
 
@@ -17,3 +19,11 @@ class Progress:
     records: int = 0
     drops: int = 0
     what: str = ""
+
+
+#: Is called again and again while a run is summed up: what is being done, and whether the file is complete already.
+SumTell = Callable[[str, bool], object]
+
+
+def in_silence(_what: str, _is_filed: bool) -> None:
+    """Tell nobody."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from pathlib import Path
@@ -33,7 +33,7 @@ from gilk.runs.outcome import (
     restored_of,
 )
 from gilk.runs.presence import Presence, let_go
-from gilk.runs.progress import Progress
+from gilk.runs.progress import Progress, SumTell, in_silence
 from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.session.base import BaseSession, Probe
 from gilk.session.inlined import NamedFunctions
@@ -83,6 +83,7 @@ class Run:
     _zero: int = 0  # time 0 of all samples, in ns of CLOCK_MONOTONIC of this machine
     _began: float = 0.0
     _drained: float = 0.0  # when records were last taken
+    _lasted: int = 0  # the duration of the run, once everything is out, in ns
     _noted: float = 0.0  # the duration of the run when its counts were last noted in the file, in s
 
     @property
@@ -271,31 +272,71 @@ class Run:
             self.notes.append(trouble)
 
     def finish(self) -> Result:
-        """Take everything out; returns the result. Errors become notes."""
-        duration = int((time.monotonic() - self._began) * 1e9)
+        """Take everything out, and sum up; returns the result. Errors become notes."""
+        self.take_out()
+        return self.sum_up()
+
+    def take_out(self) -> bool | None:
+        """Take everything out, and leave it to `sum_up` to read the last records. Errors become notes.
+
+        Returns whether all code is what it was, None if that is not known yet.
+        """
+        self._lasted = int((time.monotonic() - self._began) * 1e9)
         self.notes += [f"{remark}; {self._sees_all} sees such" for remark in self._presence.unseen_programs()]
         self._hurry()
         for session in self.sessions:
-            try:
-                self._keep(session.close())
-            except MachineGone as error:
-                from gilk.session.kernel_session import KernelSession  # imported here, as above
-
-                self._lose(error)
-                if isinstance(session, KernelSession):
-                    self._keep(session.salvage())
-            except GilkError as error:
-                self.partial = True
-                self.notes.append(f"{session.code.who}: {error}")
-            self.notes += session.notes
+            with self._noting(session):
+                session.end()
         self._note_stopped(self._openings.stop_all())  # until now, nothing could be opened without instruments
+        return self._restored(lambda _reason: None)
+
+    def sum_up(self, tell: SumTell = in_silence) -> Result:
+        """Read the last records, and close the file; returns the result. Call it once, after `take_out`.
+
+        That takes time if there are many records.
+        """
+        for session in self.sessions:
+            with self._noting(session):
+                self._read_rest(session, tell)
+            self.notes += session.notes
         self._leave()
         if self._kept.reservation:
             self.notes.append(self._kept.reservation)
         result = self._result()
-        self._close_file(result, duration)
+        tell("closing the file", False)
+        self._close_file(result, self._lasted)
         let_go(self.processes)
+        tell("matching calls", True)
+        result.calls = self._calls()
         return result
+
+    def _read_rest(self, session: BaseSession, tell: SumTell) -> None:
+        """Read the last records of a session that has ended. Raises GilkError."""
+        try:
+            while session.waiting:
+                tell(f"reading the last records, {session.waiting >> 20} MB", False)
+                self._keep(session.convert())
+            self._keep(session.close())
+        except MachineGone as error:
+            from gilk.session.kernel_session import KernelSession  # imported here, as above
+
+            self._lose(error)
+            if isinstance(session, KernelSession):
+                self._keep(session.salvage())
+
+    @contextlib.contextmanager
+    def _noting(self, session: BaseSession) -> Iterator[None]:
+        """A context in which errors become notes."""
+        try:
+            yield
+        except MachineGone as error:
+            self._lose(error)
+        except GilkError as error:
+            self.partial = True
+            self.notes.append(f"{session.code.who}: {error}")
+
+    def _restored(self, note: Callable[[str], object]) -> bool | None:
+        return None if self.lost else restored_of(self._outcomes(), note)
 
     def _outcomes(self) -> list[SessionOutcome]:
         return [outcome_of(session) for session in self.sessions]
@@ -308,7 +349,7 @@ class Run:
         parts = self._outcomes()
         counts, tactics = added([part.counts for part in parts]), added([part.tactics for part in parts])
         refusals = added([part.refusals for part in parts])
-        restored = None if self.lost else restored_of(parts, self.notes.append)
+        restored = self._restored(self.notes.append)
         told = self._numbers(tactics, refusals)
         doubts = remarks_on_doubts(parts)
         self.partial |= bool(doubts)
@@ -316,7 +357,7 @@ class Run:
         self.notes += self.asked.stripped()
         refused = [each for part in parts for each in part.refused_points]
         return Result(
-            counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
+            counts, None, told, tactics, refusals, restored, self.partial, self.notes, "", refused,
             self.asked.inlined(), stacks=added_stacks(stack for part in parts for stack in part.stacks),
         )  # fmt: skip
 

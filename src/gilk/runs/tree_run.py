@@ -191,11 +191,11 @@ class TreeRun(Run):
         about = super()._about()
         return replace(about, probes=(*rows, *about.probes), pids=pids)
 
-    def finish(self) -> Result:
+    def take_out(self) -> bool | None:
         """Stop following, then take everything out."""
         for tree in self._trees.values():
             tree.close()
-        return super().finish()
+        return super().take_out()
 
     def _result(self) -> Result:
         result = super()._result()

@@ -79,6 +79,7 @@ class BaseSession(ABC):
         self.goes_on = False  # at the end: whether others have probes in the target still
         self.notes: list[str] = []  # once the session is closed: further remarks for the user
         self.closed = False
+        self._all_read = False
 
     def __repr__(self) -> str:
         state = "under way" if not self.closed else "restored" if self.restored else "ended"
@@ -326,13 +327,14 @@ class BaseSession(ABC):
     def close(self) -> pa.Table:
         """Take everything out of the target; returns the remaining samples. ``restored`` then says whether all code is
         as it was."""
-        if self.closed:
+        if self._all_read:
             return self._stream.schema.empty_table()
+        self._all_read = True
         self.end()
         return self._gathered(self._stream.finish())
 
     def end(self) -> None:
-        """The same as close(), but does not read the remaining samples."""
+        """The same as close(), but leaves the remaining samples to it."""
         if not self.closed:
             self.closed = True
             self.restored = self._restore()

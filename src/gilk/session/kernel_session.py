@@ -211,7 +211,7 @@ class KernelSession(ProbingSession):
 
         Raises MachineGone; use ``salvage`` then.
         """
-        if self.closed:
+        if self._all_read:
             return super().close()
         try:
             last = super().close()

@@ -88,6 +88,13 @@ class CallIndex:
             own += np.bincount(symbol, self.columns["self"][each], len(own)).astype(np.int64)
         return count, own
 
+    def states(self) -> dict[str, int]:
+        """The number of calls in each state, as `Flow.states`."""
+        count = np.zeros(len(STATES), np.int64)
+        for first in range(0, self.calls, PART):
+            count += np.bincount(self.columns["state"][first : first + PART], minlength=len(STATES))
+        return {str(state): int(number) for state, number in zip(STATES, count, strict=True)}
+
     def row(self, place: int) -> int:
         return int(np.searchsorted(self.first, place, side="right")) - 1
 

@@ -13,7 +13,8 @@ from gilk.values import dataclass
 from gilk.web.frames import LENGTH, MOST, Message, packed, unpacked
 
 Json = dict[str, Any]
-_ENDS_WITHIN: Final = 30.0  # the seconds that a child has to take everything out after the end of its input
+_OUT_WITHIN: Final = 30.0  # the seconds that a child has to take everything out after the end of its input
+_SILENT_FOR: Final = 600.0  # the seconds in which a child that sums up, which changes nothing, must report progress
 _LAST_WORDS: Final = 2.0  # the seconds in which the last messages of a child are read
 
 
@@ -37,6 +38,8 @@ class ServerChild:
         self.process, self._writer = process, writer
         self._waiting: dict[int, asyncio.Future[Json]] = {}
         self._last = 0
+        self._is_out = False  # whether the child has taken everything out
+        self._news = asyncio.Event()
         self.watching: asyncio.Task[None] | None = None
 
     async def ask(self, what: str, **given: Any) -> Json:
@@ -62,6 +65,12 @@ class ServerChild:
         else:
             answer.set_result(message["ok"])
 
+    def note(self, state: Json) -> None:
+        """Note what a child says of its end (summing.py)."""
+        if "out" in state or "report" in state:
+            self._is_out = state.get("out") is not None
+        self._news.set()
+
     def gone(self) -> None:
         self._writer.close()
         for answer in self._waiting.values():
@@ -75,12 +84,26 @@ class ServerChild:
             self.process.kill()
 
     async def leave(self) -> None:
-        """Close the child's input, upon which it ends in good order, and wait for its end."""
+        """Close the child's input, upon which it takes everything out and ends, and wait for its end. Its time is
+        limited for the taking out; then it may sum up as long as it reports progress.
+        """
         self._writer.close()
-        try:
-            await asyncio.wait_for(self.process.wait(), _ENDS_WITHIN)
-        except TimeoutError:
-            self.kill()  # the keeper takes everything out
+        loop, ended = asyncio.get_running_loop(), asyncio.ensure_future(self.process.wait())
+        until = loop.time() + _OUT_WITHIN
+        while not ended.done():
+            until = loop.time() + _OUT_WITHIN if self._is_out else until  # an experiment may begin its next repetition
+            self._news.clear()
+            news = asyncio.ensure_future(self._news.wait())
+            limit = _SILENT_FOR if self._is_out else until - loop.time()
+            done, _ = await asyncio.wait((ended, news), timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
+            if not done:
+                self.kill()  # the keeper takes everything out, if that is still to be done
+                await ended
+
+    async def leave_out(self) -> None:
+        """Have the child, which has taken everything out and closed its file, end without a report."""
+        self.kill()
 
 
 async def begun(
@@ -141,6 +164,7 @@ async def _read(child: ServerChild, reader: asyncio.StreamReader, tell: Callable
             (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
             message = unpacked(await reader.readexactly(min(length, MOST)))
             if "state" in message:
+                child.note(message["state"])
                 tell(message["state"])
             else:
                 child.take(message)

@@ -24,6 +24,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.host import ServerSaid, leave
+from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent
@@ -81,13 +82,21 @@ class ExperimentHost:
         finally:
             before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
             progress = running.progress()
-            result = experiments.outcome(running, report(running.finish()))
-            for process in running.processes:
-                process.keeper.leave()
+            result = self._result(running)
             signal.signal(signal.SIGTERM, before)
         self._runs.append(result)
-        last = number == self._plan.repetitions or self.said.over
+        last = number == self._plan.repetitions or self.said.end()
         self._tell({**self._state(number, running, progress), "counts": result["counts"]}, last)
+
+    def _result(self, running: experiments.Staged) -> Json:
+        """Take everything out, and sum up. Raises LeftOutError."""
+        try:
+            summing = SummingUp(self._channel)
+            summing.out(running.take_out())
+            return experiments.outcome(running, report(running.sum_up(summing.tell)))
+        finally:
+            for process in running.processes:
+                process.keeper.leave()
 
     def _show(self, number: int, running: experiments.Staged, progress: Progress) -> None:
         if time.monotonic() - self._told >= _EVERY:
@@ -107,7 +116,7 @@ class ExperimentHost:
     def _tell(self, state: Json, last: bool) -> None:
         self._told = time.monotonic()
         with suppress(ServerEnded):
-            self._channel.send({"state": {**state, "report": self._report()} if last else state})
+            self._channel.send({"state": {**state, "report": self._report()} if last else {**state, "out": None}})
 
     def _report(self) -> Json:
         """The results of all repetitions. ``restored`` is None if it is not known for one of them."""
@@ -133,7 +142,7 @@ def _check_held(pid: int, held: Mapping[int, int]) -> None:
 def main() -> None:
     channel = ServerChannel.given()
     signal.signal(signal.SIGTERM, leave)
-    with suppress(ServerEnded):
+    with suppress(ServerEnded, LeftOutError):
         _run(channel, channel.receive())
 
 

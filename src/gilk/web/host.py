@@ -21,6 +21,7 @@ from gilk.api.runs import Progress, parse_request, report
 from gilk.errors import GilkError
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
+from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent
@@ -126,9 +127,11 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
         running.wait(None, host.said.end, host.show)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        summing = SummingUp(channel)
+        summing.out(running.take_out())
         progress = running.progress()
-        result = report(running.finish()).to_json()
-        with suppress(ServerEnded):
+        with suppress(ServerEnded, LeftOutError):
+            result = report(running.sum_up(summing.tell)).to_json()
             channel.send({"state": {**state_of(running, progress), "report": result}})
 
 

@@ -100,6 +100,11 @@ class Lab:
         with suppress(ToldError):  # the machine has ended, and the session with it
             await self.ask("end")
 
+    async def leave_out(self) -> None:
+        """Have the session that is in the machine end without a report, as soon as its file is complete."""
+        with suppress(ToldError):
+            await self.ask("leave-out")
+
     async def stop(self) -> None:
         """End the machine. The session in it is over by then."""
         if self._starting is None:

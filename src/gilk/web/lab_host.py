@@ -33,6 +33,7 @@ from gilk.web.forked import ForkedWorker
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.host import state_of
 from gilk.web.printing import PrintingHost
+from gilk.web.summing import LeftOutError, SummingUp
 from gilk.web.trace_host import trace_state, traced_report
 from gilk.web.worker import LookAnswers, answered
 
@@ -71,11 +72,12 @@ class LabHost:
         self._next_look = 0.0  # when to look whether modules have changed, by time.monotonic()
         self._output = LabOutput()
         self._ending = False  # whether the session is to end
+        self._left_out = False  # whether the report of the session is not wanted
         self._told = 0.0
         self.over = False
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
-        own: dict[str, Callable[..., Json]] = {"state": self.state, "end": self._end}
+        own: dict[str, Callable[..., Json]] = {"state": self.state, "end": self._end, "leave-out": self._leave_out}
         own |= dict.fromkeys((*self._sessions(), *(["survey"] if self._busy else [])), self._refuse)
         return {**self._looks.answers(), **own}
 
@@ -91,6 +93,11 @@ class LabHost:
     def _end(self) -> Json:
         """End the session, if there is one."""
         self._ending = True
+        return {}
+
+    def _leave_out(self) -> Json:
+        """Leave out the report of the session, if there is one, as soon as its file is complete."""
+        self._left_out = True
         return {}
 
     def _refuse(self, **_given: Any) -> Json:
@@ -147,7 +154,7 @@ class LabHost:
         """Run a session to its end. Its instruments are taken out however it ends."""
         self._next_look = 0.0
         self._renew()
-        self._busy, self._ending = True, False
+        self._busy, self._ending, self._left_out = True, False, False
         try:
             self._sessions()[message["ask"]](message["given"])(message)
         except MachineGone:
@@ -172,8 +179,12 @@ class LabHost:
                 self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
             running.wait(None, self._ends, lambda progress: self._show(partial(self._now, running, progress)))
         finally:
+            summing = SummingUp(self._channel, self._has_no_reader)
+            summing.out(running.take_out())
             progress = running.progress()
-            result = report(running.finish()).to_json()
+            result: Json | None = None
+            with suppress(LeftOutError):
+                result = report(running.sum_up(summing.tell)).to_json()
             with suppress(ServerEnded):
                 self._channel.send({"state": {**self._now(running, progress), "report": result}})
         if running.lost is not None:
@@ -199,6 +210,7 @@ class LabHost:
             self._kernel, given["scope"], _command(given), self._output.take, given["file"], given["start"],
             given["stop"], given["depth"],
         )  # fmt: skip
+        running.keep_in_file_only()
         running.begin()
         return partial(self._trace, running)
 
@@ -216,7 +228,9 @@ class LabHost:
             trouble.append(f"it was ended: {error.message} ({error.slug})")
         finally:
             progress = running.progress()
-            result = traced_report(running, trouble)
+            result: Json | None = None
+            with suppress(LeftOutError):
+                result = traced_report(running, trouble, SummingUp(self._channel, self._has_no_reader))
             with suppress(ServerEnded):
                 self._channel.send({"state": {**now(progress), "doing": "", "report": result}})
         if running.lost is not None:
@@ -225,11 +239,16 @@ class LabHost:
     def _ends(self) -> bool:
         """Answer what the server has asked; returns whether the session is to end."""
         try:
-            while not self._ending and not self.over and self._channel.waits(0):
+            while not self.over and self._channel.waits(0):
                 self._channel.send(self._answered(self._channel.receive()))
         except ServerEnded:
             self.over = True
         return self._ending or self.over
+
+    def _has_no_reader(self) -> bool:
+        """Answer what the server has asked; returns whether the session's report is not wanted any more."""
+        self._ends()
+        return self._left_out or self.over
 
     def _show(self, state: Callable[[], Json]) -> None:
         """Send what ``state`` returns, if it is time."""

@@ -86,7 +86,7 @@ class Window:
             self.lab.start()
 
     async def stop(self) -> None:
-        await self.sessions.end_all("the window was closed")
+        await self.sessions.close("the window was closed")
         await self.lab.stop()
         self.d.stop()
         self._files.stop()
@@ -305,7 +305,15 @@ class Window:
         asked = await given(request, session=int)
         session = self.sessions.get(asked["session"])
         await self.sessions.end(session)
-        self.audit.note("end", f"# session {session.number}", str((session.state.get("report") or {}).get("restored")))
+        self.audit.note("end", f"# session {session.number}", str(session.restored))
+        return session.shown()
+
+    async def leave_out(self, request: Request) -> Json:
+        """End a session that is being summed up without its report."""
+        asked = await given(request, session=int)
+        session = self.sessions.get(asked["session"])
+        await self.sessions.leave_out(session)
+        self.audit.note("report left out", f"# session {session.number}")
         return session.shown()
 
     async def end_all(self, request: Request) -> Json:
@@ -358,7 +366,8 @@ def routes(window: Window) -> list[BaseRoute]:
     }  # fmt: skip
     actions = {
         KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
-        "/session": window.begin, "/session/d": window.begin_d, "/session/end": window.end, "/end": window.end_all,
+        "/session": window.begin, "/session/d": window.begin_d, "/session/end": window.end,
+        "/session/leave-out": window.leave_out, "/end": window.end_all,
         "/experiment/{file}/check.json": window.experiments.check,
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,

@@ -9,12 +9,14 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import uvicorn
 
+from gilk.api import windows
 from gilk.errors import GilkError, UsageError
 from gilk.values import dataclass
 from gilk.web import assets, peer, routes
@@ -54,12 +56,16 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
             "window-incomplete", f"this installation lacks {', '.join(files.missing)} of the window",
             "install gilk[web] again",
         )  # fmt: skip
+    began = time.time()
     audit = Audit(settings.audit or usual_place())
     with _listening(settings) as (listener, shown):
         keys = Keys(settings.grants.acts)
         window = routes.Window(settings.grants, keys, audit, files)
         gate = Gate(keys, None if settings.socket else peer.trusted_users())
-        asyncio.run(_served(window, gate, listener, lambda: ready(f"{shown}/#key={keys.make()}")))
+        with windows.listening(
+            lambda: {"address": str(settings.socket or shown), "since": began, "sessions": window.sessions.under_way}
+        ):
+            asyncio.run(_served(window, gate, listener, lambda: ready(f"{shown}/#key={keys.make()}")))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +26,9 @@ class SessionChild(Protocol):
 
     async def leave(self) -> None:
         """Have the session end: everything is taken out, and a report is sent."""
+
+    async def leave_out(self) -> None:
+        """Have the session, whose file is complete, end without a report."""
 
 
 class SessionMachine(SessionChild, Protocol):
@@ -59,6 +62,7 @@ class WebSession:
     host: int = 0  # the pid of its child
     child: SessionChild | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    leaving: asyncio.Task[None] | None = None  # of its child, once it is to end
 
     def told(self, state: Json) -> None:
         self.state = {**self.state, **state}
@@ -66,12 +70,27 @@ class WebSession:
         self.changed.set()
 
     def gone(self) -> None:
-        report = self.state.get("report")
-        if report is None:
-            self.state["report"] = None
+        if self.state.setdefault("report", None) is None and not self.is_out:
             self.end = self.end or self.lost
         self.end = self.end or self.over
         self.told(self.state)
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it is known that everything has been taken out."""
+        return self.state.get("out") is not None or self.state.get("report") is not None
+
+    @property
+    def restored(self) -> bool | None:
+        """Whether the code is what it was; None if that is not known."""
+        word: bool | None = (self.state.get("report") or self.state.get("out") or {}).get("restored")
+        return word
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds, or the session is over."""
+        while "report" not in self.state and not holds():
+            self.changed.clear()
+            await self.changed.wait()
 
     def shown(self) -> Json:
         facts = {
@@ -128,6 +147,11 @@ class Sessions:
     def all(self) -> list[WebSession]:
         """All sessions, the newest first."""
         return list(reversed(self._all.values()))
+
+    @property
+    def under_way(self) -> int:
+        """How many sessions go on."""
+        return sum(not each.end for each in list(self._all.values()))
 
     def get(self, number: int) -> WebSession:
         """The session with that number. Raises ToldError `no-such-session`."""
@@ -248,14 +272,30 @@ class Sessions:
             del self._all[number]
 
     async def end(self, session: WebSession, why: str = "you ended it") -> None:
-        """Take everything out, and wait for the report."""
-        if session.end or session.child is None:
+        """Take everything out. The report of a trace may come later."""
+        if session.child is None or "report" in session.state:
             return
-        session.end = why
-        await session.child.leave()
-        while "report" not in session.state:
-            session.changed.clear()
-            await session.changed.wait()
+        repeats = "planned" in session.state  # then it is out between its repetitions, too
+        if session.leaving is None:
+            session.end = "" if session.is_out and not repeats else why
+            session.leaving = asyncio.create_task(session.child.leave())
+        await session.until(lambda: session.is_out and "trace" in session.state)
 
     async def end_all(self, why: str) -> None:
         await asyncio.gather(*(self.end(each, why) for each in self.all()))
+
+    async def leave_out(self, session: WebSession) -> None:
+        """End a session that is summed up without its report, as soon as its file is complete. Raises ToldError
+        `goes-on`.
+        """
+        if session.child is None or not session.is_out:
+            raise ToldError("goes-on", "the session goes on", "take it out first", 409)
+        await session.until(lambda: bool(session.state.get("summing", {}).get("filed")))
+        if "report" not in session.state:
+            await session.child.leave_out()
+            await session.until(lambda: False)
+
+    async def close(self, why: str) -> None:
+        """Take everything out, and complete the files of all sessions; reports that take longer are left out."""
+        await self.end_all(why)
+        await asyncio.gather(*(self.leave_out(each) for each in self.all() if "report" not in each.state))

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from gilk.api.runs import Progress
-from gilk.api.traces import Tracing, prepare_trace, trace_report
+from gilk.api.traces import Tracing, prepare_trace, trace_report_of_file
 from gilk.errors import GilkError
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.host import ServerSaid, leave
+from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # seconds between two states that are told
@@ -57,6 +58,7 @@ def begun(given: Json) -> Tracing:
     except GilkError:
         running.abort()
         raise
+    running.keep_in_file_only()
     running.begin()
     return running
 
@@ -73,17 +75,20 @@ def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None
         trouble.append(f"it was ended: {error.message} ({error.slug})")
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        with suppress(ServerEnded):
-            channel.send(
-                {"state": {**trace_state(running.progress()), "doing": "", "report": traced_report(running, trouble)}}
-            )
+        with suppress(ServerEnded, LeftOutError):
+            found = traced_report(running, trouble, SummingUp(channel))
+            channel.send({"state": {**trace_state(running.progress()), "doing": "", "report": found}})
 
 
-def traced_report(running: Tracing, trouble: list[str]) -> Json:
-    """The report as `gilk trace --json` prints it, and as text. ``kept``: whether there is a file."""
+def traced_report(running: Tracing, trouble: list[str], summing: SummingUp) -> Json:
+    """Take everything out, and make the report as `gilk trace --json` prints it, and as text. ``kept``: whether there
+    is a file. Raises LeftOutError.
+    """
     report: Json = {"restored": None, "notes": trouble, "text": ""}
     try:
-        made = trace_report(running, running.finish())
+        report["restored"] = running.take_out()
+        summing.out(report["restored"])
+        made = trace_report_of_file(running, running.sum_up(summing.tell), summing.read)
         report = {**made.to_json(), "text": made.render()}
         report["notes"] = [*report["notes"], *trouble]
     except GilkError as error:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The control socket of weavings: `gilk aspect list`, show, on, off and remove talk to the weaver.
+"""The control socket of weavings: `gilk aspect list`, show, on, off and remove talk to the weaver. Windows have one,
+too, for `gilk web --list` and `--stop`; what is said of weavers here holds for them.
 
 A weaver listens at an abstract socket whose name has its user and pid, so that nothing is left behind when it ends. It
 answers its own user and root; a client trusts a weaver only if its socket belongs to the process and user that the name
@@ -21,7 +22,7 @@ from gilk.session.broker.transport import Closed, Inbox, Line, packed, send
 from gilk.targets.status import status_of
 from gilk.values import dataclass
 
-_NAME: Final = "gilk-weave-"
+WEAVE, WEB = "weave", "web"
 _PATIENCE: Final = 10.0  # seconds
 _SLOWEST: Final = 0.5  # seconds that a client may take to send its request
 _PAUSE: Final = 0.05  # seconds before a client asks again
@@ -35,21 +36,22 @@ Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class WeavingName:
-    """The name of a weaver's socket: the weaver's pid, and its user."""
+    """The name of a weaver's socket: the weaver's pid, and its user. ``kind``: WEAVE, or WEB for a window."""
 
     pid: int
     user: int
+    kind: str = WEAVE
 
 
 class ControlServer:
     """Listens for clients of this process's weaving, as a context manager until its end."""
 
-    def __init__(self, answering: Answering) -> None:
+    def __init__(self, answering: Answering, kind: str = WEAVE) -> None:
         """Begin to listen. Raises OSError."""
         self._answering = answering
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.bind(_address(WeavingName(os.getpid(), os.geteuid())))
+            self._socket.bind(_address(WeavingName(os.getpid(), os.geteuid(), kind)))
             self._socket.listen()
             self._socket.setblocking(False)
         except BaseException:
@@ -61,6 +63,10 @@ class ControlServer:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+    def fileno(self) -> int:
+        """The descriptor that can be read when a client has connected."""
+        return self._socket.fileno()
 
     def answer(self) -> None:
         """Answer every client that has connected since the last call."""
@@ -88,43 +94,43 @@ class ControlServer:
             data = data[send(end, data) :]
 
 
-def weavings() -> list[WeavingName]:
-    """The weavings of this user, or, for root, of all users, by pid. Each process is tried: /proc/net/unix may miss
-    a socket while others come and go."""
+def weavings(kind: str = WEAVE) -> list[WeavingName]:
+    """The weavings of this user, or, for root, of all users, by pid; or the windows. Each process is tried:
+    /proc/net/unix may miss a socket while others come and go."""
     pids = sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
-    found = (_weaver(pid) for pid in pids)
+    found = (_server(pid, kind) for pid in pids)
     return [one for one in found if one is not None and os.geteuid() in (0, one.user)]
 
 
-def is_weaving(pid: int) -> bool:
-    """Whether the process with this pid listens as a weaver."""
-    return _weaver(pid) is not None
+def is_there(pid: int, kind: str = WEAVE) -> bool:
+    """Whether the process with this pid listens as a weaver, or as a window."""
+    return _server(pid, kind) is not None
 
 
-def _weaver(pid: int) -> WeavingName | None:
-    """The weaver with this pid; None if that process is no weaver."""
+def _server(pid: int, kind: str) -> WeavingName | None:
+    """The weaver or window with this pid; None if that process is none."""
     try:
-        name = _name(pid)
+        name = _name(pid, kind)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as end:
             end.connect(_address(name))
-            return name if _peer(end) == name else None
+            return name if _peer(end, kind) == name else None
     except BlockingIOError:  # so many clients wait for it that no other can
         return name
     except (OSError, UsageError):
         return None
 
 
-def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the weaver with this pid. Raises UsageError `no-such-weaving`, TargetError `busy`, and the errors
-    by which the weaver refuses."""
-    name, deadline = _name(pid), time.monotonic() + _PATIENCE
+def ask(pid: int, words: dict[str, Any], kind: str = WEAVE) -> dict[str, Any]:
+    """The answer of the weaver with this pid. Raises UsageError `no-such-weaving`, for a window `no-such-window`,
+    TargetError `busy`, and the errors by which the weaver refuses."""
+    name, deadline = _name(pid, kind), time.monotonic() + _PATIENCE
     while True:
         try:
             found = _asked(name, words)
         except TimeoutError:
             break
         except ConnectionRefusedError:  # nobody listens
-            raise _none(pid) from None
+            raise _none(name) from None
         except (Closed, OSError):
             # The weaver has ended; or this process did not come to send its request for so long that it was sent away.
             if time.monotonic() > deadline:
@@ -135,7 +141,7 @@ def ask(pid: int, words: dict[str, Any]) -> dict[str, Any]:
             raise _refused(found["error"])
         answer = found.get("answer")
         return answer if isinstance(answer, dict) else {}
-    raise TargetError("busy", f"the weaver {pid} does not answer", "it may be weaving; try again")
+    raise TargetError("busy", f"{_role(kind)} {pid} does not answer", "it may be at work; try again")
 
 
 def _asked(name: WeavingName, words: dict[str, Any]) -> dict[str, Any]:
@@ -143,18 +149,22 @@ def _asked(name: WeavingName, words: dict[str, Any]) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         end.settimeout(_PATIENCE)
         end.connect(_address(name))
-        if _peer(end) != name:
-            raise _none(name.pid)
+        if _peer(end, name.kind) != name:
+            raise _none(name)
         return Line(end, _PATIENCE).ask(words).words
 
 
-def _name(pid: int) -> WeavingName:
+def _role(kind: str) -> str:
+    return "the weaver" if kind == WEAVE else "the window"
+
+
+def _name(pid: int, kind: str) -> WeavingName:
     """The name of the weaver with this pid and the user of that process. Sockets with the same pid and another user are
     not the weaver's. Raises UsageError `no-such-weaving`."""
     try:
-        return WeavingName(pid, int(status_of(pid)[b"Uid"].split()[_EFFECTIVE]))
+        return WeavingName(pid, int(status_of(pid)[b"Uid"].split()[_EFFECTIVE]), kind)
     except (OSError, KeyError):
-        raise _none(pid) from None
+        raise _none(WeavingName(pid, -1, kind)) from None
 
 
 def _refused(error: dict[str, Any]) -> UsageError:
@@ -164,14 +174,18 @@ def _refused(error: dict[str, Any]) -> UsageError:
     return UsageError("bad-request", message)
 
 
-def _none(pid: int) -> UsageError:
-    return UsageError("no-such-weaving", f"process {pid} weaves nothing", "`gilk aspect list` shows those that do")
+def _none(name: WeavingName) -> UsageError:
+    if name.kind == WEB:
+        return UsageError(
+            "no-such-window", f"process {name.pid} has no window", "`gilk web --list` shows those that do"
+        )
+    return UsageError("no-such-weaving", f"process {name.pid} weaves nothing", "`gilk aspect list` shows those that do")
 
 
 def _address(name: WeavingName) -> bytes:
-    return f"\0{_NAME}{name.user}-{name.pid}".encode()
+    return f"\0gilk-{name.kind}-{name.user}-{name.pid}".encode()
 
 
-def _peer(end: socket.socket) -> WeavingName:
+def _peer(end: socket.socket, kind: str = WEAVE) -> WeavingName:
     pid, user, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    return WeavingName(pid, user)
+    return WeavingName(pid, user, kind)

@@ -189,7 +189,7 @@ class ClauseSession(PreparedSession):
     def close(self) -> pa.Table:
         """Take everything out; returns the remaining samples. Losses are noted, which are known only after the last
         records."""
-        ends = not self.closed
+        ends = not self._all_read
         table = super().close()
         self.notes += self._clauses.losses() if ends else []
         return table

@@ -22,7 +22,7 @@ from gilk.engines.follow.refused import ENTRIES, stripped
 from gilk.engines.follow.watch import Watch
 from gilk.errors import GilkError
 from gilk.runs.outcome import Result
-from gilk.runs.progress import Progress
+from gilk.runs.progress import Progress, SumTell, in_silence
 from gilk.session.broker.opened import remarks_unseen
 from gilk.session.libraries import Libraries
 from gilk.spec.event import Elapsed, Exit, Reach
@@ -187,7 +187,7 @@ class Tracing(ReadyTrace):
 
     # The end.
 
-    def finish(self) -> Result:
+    def take_out(self) -> bool | None:
         self._look_for_stop()  # before the gates open; the program may have ended since
         self._look_for_exit()
         for watch in self._watches:
@@ -201,8 +201,12 @@ class Tracing(ReadyTrace):
                 " that opened them seem to take that much longer"
             )
         self._name_unseen_libraries()
+        return super().take_out()
+
+    def sum_up(self, tell: SumTell = in_silence) -> Result:
+        tell("naming functions that were not followed", False)
         self._name_what_is_missing()
-        result = super().finish()
+        result = super().sum_up(tell)
         self._check_scope(False)
         return result
 
@@ -256,6 +260,10 @@ class Tracing(ReadyTrace):
 
     def _calls(self) -> None:
         """None: a trace shows the flow of calls, not histograms of functions."""
+
+    def keep_in_file_only(self) -> None:
+        """Keep no samples in memory; call it before the trace begins. `flow` then knows of none."""
+        self._kept.most = 0
 
     def flow(self) -> Flow | None:
         """All calls, as a tree; None if nothing was recorded."""

@@ -172,9 +172,9 @@ class TreeTracing(TreeRun, Tracing):
         about = super()._about()
         return replace(about, probes=(*self._rows.values(), *about.probes), pids=tuple(self._trees))
 
-    def finish(self) -> Result:
+    def take_out(self) -> bool | None:
         self._look_for_exit()  # before the trees are closed
-        return super().finish()
+        return super().take_out()
 
     def _result(self) -> Result:
         result = super()._result()

@@ -250,16 +250,16 @@ class Staged(Run):
 
     # The result.
 
-    def finish(self) -> Result:
+    def take_out(self) -> bool | None:
         if self.interrupted and self.unattended:
             self.partial = True
             self.notes.append(f"interrupted after {time.monotonic() - self._began:.1f} s")
         self._finishing = time.monotonic_ns()
         self._name_unseen_libraries()
-        result = super().finish()
+        restored = super().take_out()
         if self.workload is not None:
             self.workload.end()
-        return result
+        return restored
 
     def _name_unseen_libraries(self) -> None:
         """Note libraries with points that were opened after points were found."""

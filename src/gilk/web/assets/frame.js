@@ -27,8 +27,7 @@ export function top() {
 async function allOut() {
   try {
     const { sessions } = await post("/end", {});
-    const ended = sessions.filter((each) => each.report);
-    const wrong = ended.filter((each) => each.report.restored === false);
+    const wrong = sessions.filter((each) => (each.report ?? each.out)?.restored === false);
     notice(wrong.length
       ? `Everything is out. The code of ${wrong.map((each) => each.title).join(", ")} is NOT what it was.`
       : "Everything is out, and the code is what it was.");

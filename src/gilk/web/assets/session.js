@@ -33,9 +33,27 @@ export async function session(place, text) {
   } }, "Take out");
   const rates = new Rates();
 
+  const counting = new Counting(first.number);
+  let [latest, still] = [first, false];
+  const pause = h("button", { "aria-pressed": "false", title: "The session goes on; the page stands still", onclick: () => {
+    still = !still;
+    pause.setAttribute("aria-pressed", String(still));
+    if (!still) told(latest);
+  } }, "Pause the view");
+
+  // The news of a session that is over, or is being taken out, are shown at once.
+  function heard(state) {
+    latest = state;
+    if (state.end || state.out) still = false;
+    pause.hidden = Boolean(state.end || state.out);
+    if (!still) told(state);
+  }
+
   function told(state) {
-    out.disabled = Boolean(state.end);
-    show(outcome, !state.end ? null : state.report === undefined ? h("p", { role: "status" }, "Taking everything out …") : ended(state));
+    out.disabled = Boolean(state.end) || isOut(state);
+    show(outcome, isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
+      : state.end ? h("p", { role: "status" }, "Taking everything out …") : null);
+    counting.told(state);
     const now = rates.of(state);
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned ? happened(state) : null, written(state));
@@ -48,10 +66,10 @@ export async function session(place, text) {
     first.aggregations ? h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])) : h("p", null, first.requests.join(", ")),
     first.workload ? h("p", null, "Meanwhile in the lab: ", h("code", null, first.workload)) : null,
     blocksOf(first),
-    h("p", { class: "acts" }, out, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
-    outcome, above, grown, figures, command(first.command, first.python));
-  told(first);
-  return follow(first.number, told);
+    h("p", { class: "acts" }, out, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
+    outcome, counting.place, above, grown, figures, command(first.command, first.python));
+  heard(first);
+  return follow(first.number, heard);
 }
 
 const POINT = /^(?:([^:*?[]*):)?([^:*?[]+):(?:entry|return|blocks|blocks-post|@\d+:(?:pre|post)|\+0x[0-9a-f]+)=/;
@@ -65,27 +83,64 @@ function blocksOf(first) {
     [at ? ", " : "", h("a", { href: `/target/${first.target}/function?${words}` }, name)]));
 }
 
+// Whether everything is out while the report is still being made. An experiment puts it in again for its next repetition.
+function isOut(state) {
+  return Boolean(state.out) && !isOver(state);
+}
+
+function isOver(state) {
+  return Boolean(state.end) && state.report !== undefined;
+}
+
+// The progress of the report, which may take minutes after everything is out, with a button to do without it.
+class Counting {
+  constructor(session) {
+    this.what = h("p");
+    this.leave = h("button", { onclick: async () => {
+      this.leave.disabled = true;
+      try {
+        await post("/session/leave-out", { session });
+      } catch (error) {
+        notice(`${error.message} (${error.slug})`);
+        this.leave.disabled = false;
+      }
+    } }, "Do without the report");
+    this.place = h("section", { "aria-label": "Still to be done", hidden: true }, this.what, h("p", { class: "acts" }, this.leave));
+  }
+
+  told(state) {
+    this.place.hidden = !isOut(state) || !state.summing;
+    this.what.textContent = state.summing ? `The report is being made: ${state.summing.what} …` : "";
+  }
+}
+
+function restored(state) {
+  const told = state.report ?? state.out;
+  return !told ? "What became of the code was not told: the session's process was killed, and gilk's keeper has undone its work."
+    : told.restored === true ? "Everything is out, and the code was compared: it is what it was."
+      : told.restored === false ? "The code is NOT what it was before."
+        : "The code could not be compared: the target has ended, or others have probes in it still.";
+}
+
 function ended(state) {
   const { report } = state;
-  const words = !report ? "What became of the code was not told: the session's process was killed, and gilk's keeper has undone its work."
-    : report.restored === true ? "Everything is out, and the code was compared: it is what it was."
-      : report.restored === false ? "The code is NOT what it was before."
-        : "The code could not be compared: the target has ended, or others have probes in it still.";
-  return h("section", { class: report && report.restored === false ? "refused" : "outcome", role: "status" },
-    h("h2", null, "It is over"), h("p", null, `${state.end[0].toUpperCase()}${state.end.slice(1)}. ${words}`),
-    report ? report.notes.map((note) => h("p", null, note)) : null);
+  const bad = (report ?? state.out)?.restored === false;
+  return h("section", { class: bad ? "refused" : "outcome", role: "status" },
+    h("h2", null, "It is over"), h("p", null, `${state.end[0].toUpperCase()}${state.end.slice(1)}. ${restored(state)}`),
+    report ? report.notes.map((note) => h("p", null, note)) : state.out ? h("p", null, "There is no report: its making was ended.") : null);
 }
 
 // A trace: what it waits for, and when it is over where it is.
 function traced(state) {
   if (!state.trace) return null;
-  if (!state.report) return state.doing ? h("p", { role: "status" }, `It is ${state.doing} …`) : null;
   const { report } = state;
+  const filed = state.summing?.filed;
+  if (!report && !filed) return state.doing && !isOut(state) ? h("p", { role: "status" }, `It is ${state.doing} …`) : null;
   const file = `/file/${state.trace.id}`;
   return h("section", null, h("h2", null, "The trace"),
-    report.kept ? h("p", null, h("a", { href: `${file}/timeline` }, "Time line"), ", ", h("a", { href: `${file}/tree` }, "tree"), ", ",
+    (report ? report.kept : filed) ? h("p", null, h("a", { href: `${file}/timeline` }, "Time line"), ", ", h("a", { href: `${file}/tree` }, "tree"), ", ",
       h("a", { href: `${file}/flame` }, "flame graph"), ` of ${state.trace.name}`) : h("p", null, "There is no file of it."),
-    report.text ? h("pre", { tabindex: 0, class: "printed", role: "region", "aria-label": "Report" }, lines(report.text)) : null);
+    report?.text ? h("pre", { tabindex: 0, class: "printed", role: "region", "aria-label": "Report" }, lines(report.text)) : null);
 }
 
 export function facts(state) {
