@@ -185,7 +185,10 @@ class Run:
     def _about(self) -> About:
         rows = tuple(row for session in self.sessions for row in session.rows)
         pids = tuple(p.pid for p in self.processes)
-        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), self.clock, rows)
+        images = tuple(dict.fromkeys(image for session in self.sessions for image in session.images))
+        return About(
+            socket.gethostname(), self.command, pids, self._zero, realtime_offset(), self.clock, rows, images=images
+        )
 
     @property
     def clock(self) -> Clock:
