@@ -115,15 +115,15 @@ def prepare_kernel_trace(
 
 def trace_report(running: Tracing, result: Result) -> TraceReport:
     """A trace's result in the form that is shown."""
-    flow = running.flow()
+    summed = running.summary()
     return TraceReport(
         run=report(result),
         traced=running.traced(),
         functions=running.functions,
         refused=running.refused,
         activation_ms=running.activation_ms,
-        calls=flow.states if flow is not None else {},
-        threads=len(flow.threads) if flow is not None else 0,
+        calls=summed.states,
+        threads=summed.threads,
     )
 
 

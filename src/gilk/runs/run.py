@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gilk import activity
 from gilk.errors import GilkError, MachineGone, StoreError
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.covered import kept
@@ -335,6 +336,7 @@ class Run:
     def _close_file(self, result: Result, duration: int) -> None:
         if self._kept.writer is None:
             return
+        activity.tell(f"all is taken out; writing {result.numbers['records']} records")
         tally = Tally(
             result.counts, **result.lost, duration=duration, partial=self.partial, report=self._report(),
             trace=self._traced(), refused=refused_by_point(result), blocks=kept(self.asked, result.counts),

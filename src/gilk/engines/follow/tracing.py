@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gilk import activity
 from gilk.engines.follow.after import After
 from gilk.engines.follow.base import BaseFollower
 from gilk.engines.follow.ready import START, STOP, ReadyTrace
@@ -30,6 +31,7 @@ from gilk.targets.ended import unless_ended
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
 from gilk.trace.flow import KERNEL, Flow
+from gilk.trace.flow_summary import FlowSummary, summary
 from gilk.trace.gates import Reached
 from gilk.trace.traced import NEVER, Omitted, TraceDescription
 from gilk.values import dataclass
@@ -261,6 +263,17 @@ class Tracing(ReadyTrace):
         """All calls, as a tree; None if nothing was recorded."""
         table = self._kept.table()
         return None if table is None else flow_build.build(table, self._about(), Tally(trace=self.traced()))
+
+    def summary(self) -> FlowSummary:
+        """The numbers of calls and threads of the flow, which need not be made for that."""
+        table = self._kept.table()
+        if table is None:
+            return FlowSummary({}, 0)
+
+        def tell(done: int) -> None:
+            activity.tell("summing up", done, table.num_rows, "records")
+
+        return summary(table, self._about(), Tally(trace=self.traced()), tell)
 
     @property
     def window(self) -> tuple[int, int]:
