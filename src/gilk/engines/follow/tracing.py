@@ -28,6 +28,7 @@ from gilk.session.broker.opened import remarks_unseen
 from gilk.session.libraries import Libraries
 from gilk.spec.event import Elapsed, Exit, Reach
 from gilk.targets.ended import unless_ended
+from gilk.targets.inlined_everywhere import remark
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
 from gilk.trace.flow import KERNEL, Flow
@@ -237,6 +238,16 @@ class Tracing(ReadyTrace):
         for follower in self._followers:
             self._name_missing(follower)
         self.notes += stripped(self._followers)
+        self._name_inlined()
+
+    def _name_inlined(self) -> None:
+        """Note the functions that have no calls because they are inlined everywhere: those of the main program, or of
+        the images in the scope, if the trace has one."""
+        images = dict.fromkeys(
+            loaded for follower in self._followers for loaded, names in follower.names
+            if names and (loaded.main or str(self.scope))
+        )  # fmt: skip
+        self.notes += [note for loaded in images for note in remark(loaded.name, loaded.path)]
 
     def _name_missing(self, follower: BaseFollower) -> None:
         try:
