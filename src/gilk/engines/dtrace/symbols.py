@@ -22,7 +22,8 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The name of an address. ``function`` is empty if no symbol covers it, ``module`` if it is in no known image."""
+    """The name of an address. ``function`` is a variable for an address of data; it is empty if no symbol covers the
+    address, ``module`` if that is in no known image."""
 
     address: int
     module: str = ""
@@ -158,10 +159,14 @@ class SymbolNames:
         if loaded is None:
             return self._in_generated(address)
         image = self._image(loaded)
-        span = None if image is None else image.span_at(address - loaded.bias)
-        if span is None:
-            return Named(address, loaded.name, "", address - loaded.bias)
-        return Named(address, loaded.name, span.name, address - loaded.bias - span.start)
+        inside = address - loaded.bias
+        span = None if image is None else image.span_at(inside)
+        if span is not None:
+            return Named(address, loaded.name, span.name, inside - span.start)
+        variable = None if image is None else image.object_at(inside)
+        if variable is None:
+            return Named(address, loaded.name, "", inside)
+        return Named(address, loaded.name, variable.name.partition("@")[0], inside - variable.address)
 
     def _in_generated(self, address: int) -> Named:
         code = self._generated.at(address) if self._generated is not None else None
