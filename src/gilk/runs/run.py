@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gilk import activity
+from gilk.analysis.collector import without_collector
 from gilk.errors import GilkError, MachineGone, StoreError
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.covered import kept
@@ -97,7 +98,7 @@ class Run:
         ``planning``: a context that is entered while there is nothing to be reported.
         """
         try:
-            with planning or nullcontext():
+            with planning or nullcontext(), without_collector():
                 self._insert()
             self._began = time.monotonic()
             self._open()
