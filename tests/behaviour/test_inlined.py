@@ -57,6 +57,25 @@ def test_the_hint_of_no_such_function_says_where_it_is_inlined(
     assert "work:+0x" in error["hint"] and "main:+0x" in error["hint"]
 
 
+def told_by_readelf(program: Path) -> set[str]:
+    """The functions that the debug information calls inlined and of which the program has no symbol."""
+    dumped = subprocess.run(["readelf", "--debug-dump=info", program], capture_output=True, text=True, check=True)
+    entries = re.split(r"\n <\d+><[0-9a-f]+>: ", dumped.stdout)
+    inlined = [each for each in entries if "DW_TAG_subprogram" in each and re.search(r"DW_AT_inline +: [13]\b", each)]
+    named = [re.search(r"DW_AT_name +: (?:\(.*\): )?(\w+)", each)[1] for each in inlined]
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    return {name for name in named if not re.search(rf" [tT] {name}$", symbols, re.MULTILINE)}
+
+
+def test_functions_that_are_inlined_everywhere_are_named(program: Path, tmp_path: Path) -> None:
+    assert told_by_readelf(program) == {"gone"}
+    done = run_gilk("trace", "--scope", "inlining:", "-o", tmp_path / "t.parquet", "--", program)
+    told = f"1 function of inlining is inlined at all calls, and so part of the callers here: gone; gilk scan --list {program} names them"
+    assert f"note: {told}\n" in done.stderr
+    assert "inlined at all calls, in inlining: gone\n" in run_gilk("scan", "--list", program).stdout
+    assert json.loads(run_gilk("scan", "--list", "--json", program).stdout)["inlined"] == {"inlining": ["gone"]}
+
+
 def test_names_like_those_of_inlined_functions_are_suggested(program: Path) -> None:
     """printf() has a name in debug information, too, and is not inlined."""
     for typed, near in (("gnoe", "gone"), ("printff", "")):

@@ -169,6 +169,76 @@ def test_the_source_of_another_build_is_not_shown(gilk: Any, program: str, tmp_p
     assert "(no-block-counts)" in gilk("show", "s.parquet", "--source").stderr
 
 
+def told_by_addr2line(program: str, names: set[str]) -> dict[str, str]:
+    """The lines, as FILE:LINE, at which the functions of these names begin."""
+    table = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    starts = {name: at for at, _, name in (row.split() for row in table.splitlines() if row.count(" ") == 2)}
+    asked = ["addr2line", "-s", "-e", program, *(starts[name] for name in sorted(names))]
+    lines = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    return dict(zip(sorted(names), lines, strict=True))
+
+
+def lines_in_tree(nodes: list[dict[str, Any]]) -> dict[str, str]:
+    found = {node["function"]: node.get("line", "") for node in nodes}
+    for node in nodes:
+        found |= lines_in_tree(node["children"])
+    return found
+
+
+def test_a_trace_names_the_lines_at_which_functions_begin(gilk: Any, program: str) -> None:
+    expected = told_by_addr2line(program, {"collatz", "main"})
+    gilk("trace", "-q", "--scope", "collatz:", "-o", "t.parquet", "--", program)
+    told = json.loads(gilk("show", "--json", "--tree", "--table", "t.parquet").stdout)
+    found = lines_in_tree(told["tree"][0]["calls"])
+    assert {name: found[name] for name in expected} == expected
+    assert not any(line for name, line in found.items() if name not in expected)
+    assert {row["function"]: row["line"] for row in told["functions"] if "line" in row} == expected
+    shown = gilk("show", "--tree", "--table", "t.parquet").stdout
+    assert len(re.findall(r"  collatz \(collatz\.c:3\)", shown)) == 2
+    gilk("run", "-q", "-i", "*:entry=time", "-o", "r.parquet", "--", program)
+    assert re.search(r"  collatz \(collatz\.c:3\)$", gilk("show", "--tree", "r.parquet").stdout, re.MULTILINE)
+
+
+def test_an_anomaly_names_the_line_of_its_function(gilk: Any, tmp_path: Path) -> None:
+    """One of forty calls of a function calls another one, whatever time the calls take."""
+    source = """
+        __attribute__((noipa)) int rare(int n) { return n + 1; }
+        __attribute__((noipa)) int often(int n) { return n + 2; }
+
+        __attribute__((noipa)) int odd(int n) { return n == 30 ? rare(n) * 2 : often(n) * 3; }
+        int main(void) { int sum = 0; for (int n = 0; n < 40; n++) sum += odd(n); return sum == 7; }
+    """
+    (tmp_path / "odd.c").write_text(source)
+    subprocess.run(["gcc", "-g", "-O1", "odd.c", "-o", "odd"], cwd=tmp_path, check=True)
+    gilk("trace", "-q", "--all", "--scope", "odd:", "-o", "t.parquet", "--", str(tmp_path / "odd"))
+    told = json.loads(gilk("anomalies", "--json", "--min-time", "10s", "t.parquet").stdout)
+    expected = told_by_addr2line(str(tmp_path / "odd"), {"odd"})["odd"]
+    assert [(row["function"], row["line"]) for row in told["anomalies"]] == [("odd", expected)]
+    shown = gilk("anomalies", "--min-time", "10s", "t.parquet").stdout
+    assert shown.startswith(f"1. odd ({expected}) called otherwise")
+
+
+def test_no_lines_of_a_program_that_was_replaced_are_shown(gilk: Any, program: str, tmp_path: Path) -> None:
+    gilk("trace", "-q", "--scope", "collatz:", "-o", "t.parquet", "--", program)
+    (tmp_path / "collatz.c").write_text("// one line more\n" + SOURCE + "int more;\n")
+    subprocess.run(["gcc", "-g", "-O0", "collatz.c", "-o", "collatz"], cwd=tmp_path, check=True)
+    told = json.loads(gilk("show", "--json", "--tree", "t.parquet").stdout)
+    assert set(lines_in_tree(told["tree"][0]["calls"]).values()) == {""}
+    shown = gilk("show", "--tree", "t.parquet").stdout
+    assert "collatz.c" not in shown and f"note: {program} has changed since the run" in shown
+
+
+def test_stacks_name_the_lines_of_their_calls(gilk: Any, program: str) -> None:
+    """Each call of collatz lies in line 17."""
+    told = json.loads(gilk("run", "--json", "-i", "collatz:entry=stack", "--", program).stdout.splitlines()[-1])
+    (stack,) = told["stacks"]
+    assert dict(zip(stack["frames"], stack["lines"], strict=True))["collatz`collatz"] == "collatz.c:3"
+    (caller,) = (at for at, frame in enumerate(stack["frames"]) if frame.startswith("collatz`main+"))
+    assert stack["lines"][caller] == "collatz.c:17"
+    shown = gilk("run", "-i", "collatz:entry=stack", "--stacks", "s.folded", "--", program).stderr
+    assert re.search(r"collatz`main\+0x[0-9a-f]+ \(collatz\.c:17\)$", shown, re.MULTILINE)
+
+
 def test_lines_that_did_not_run_are_in_the_coverage(gilk: Any, program: str, tmp_path: Path) -> None:
     """The lines are those of gcov if the loop is never entered: a function that is not called."""
     source = SOURCE.replace("n < 30", "n < 1")

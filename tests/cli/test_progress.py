@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gilk import activity
 from gilk.activity import Activity
-from gilk.cli import progress
+from gilk.cli import progress, running
 from gilk.cli.progress import Beat, interval
+from gilk.runs.outcome import Result
 from tests.programs.build import build
 
 Environment = dict[str, str]
@@ -63,6 +66,42 @@ def test_the_progress_thread_ends_with_the_work(
     with progress.working("waiting", False):
         pass
     assert capfd.readouterr().err == ""
+
+
+def result(file: str) -> Result:
+    return Result({}, None, {"records": 31_000_000}, {}, {}, True, False, [], file)
+
+
+def test_a_report_that_takes_long_says_first_that_all_is_taken_out(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GILK_PROGRESS", "1e-9")
+    seen: list[str] = []
+
+    def report(_result: Result) -> Any:
+        while not any("2 of 31" in line for line in seen):
+            seen.extend(capfd.readouterr().err.splitlines())
+            if seen:
+                activity.tell("summing up", 2, 31, "records")
+
+    running.summed_up(report, result("t.parquet"), running.Stop(), False)
+    assert seen[0] == "gilk: all is taken out; summing up 31000000 records, 0 s"
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_ctrl_c_ends_a_report_and_names_the_file(earlier: int, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also if an earlier one has ended the trace; and the first one, of a program that shares the terminal."""
+    stop = running.Stop(shared=not earlier)
+    for _ in range(earlier):
+        stop.arrived(signal.SIGINT, None)
+
+    def report(_result: Result) -> Any:
+        stop.arrived(signal.SIGINT, None)
+        pytest.fail("it went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        running.summed_up(report, result("t.parquet"), stop, True)
+    assert capfd.readouterr().err == "gilk: not summed up; the file is whole, and gilk show t.parquet reads it\n"
 
 
 @pytest.mark.parametrize("words", ["show FILE", "show --html FILE", "export --to csv FILE", "anomalies FILE",

@@ -28,14 +28,18 @@ PROGRAM = r"""
 #define APART __attribute__((noinline))
 #define USED(p) asm volatile("" :: "r"(p) : "memory")
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+struct { long before; pthread_mutex_t inner; } guarded = { 1, PTHREAD_MUTEX_INITIALIZER };
 APART void three(void) { for (int i = 0; i < 3; i++) { void *p = malloc(100); USED(p); } }
 APART void given(void) { for (int i = 0; i < 5; i++) { void *p = calloc(4, 10); USED(p); free(p); } }
 APART void grow(void) { void *p = realloc(0, 64); p = realloc(p, 128); p = realloc(p, 100000); USED(p); free(p); }
 APART void locking(void) { for (int i = 0; i < 7; i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); } }
+APART void inside(void) {
+    for (int i = 0; i < 4; i++) { pthread_mutex_lock(&guarded.inner); pthread_mutex_unlock(&guarded.inner); }
+}
 APART int waits(long us, long number) { usleep(us); USED(number); return 0; }
 APART void calling(void) { for (long i = 0; i < 6; i++) { waits(i % 3 == 2 ? 50000 : 0, 40 + i); USED(i); } }
 int main(int count, char **words) {
-    three(); given(); grow(); locking(); calling();
+    three(); given(); grow(); locking(); inside(); calling();
     for (int i = 0; i < 9; i++) close(-1);
     while (count > 1) { usleep(1000); USED(words); }
     return 3;
@@ -89,6 +93,24 @@ def test_mallocs_reports_the_allocations_in_the_source(ask: Any, program: Path) 
 def test_locks_reports_the_mutexes_in_the_source(ask: Any, program: Path) -> None:
     row = by_name(ask("locks", "--json", "--", str(program)))["asked`locking"]
     assert row["calls"] == 7 and 0 < row["longest"] <= row["time"]
+
+
+def test_locks_names_mutexes_by_the_variables_that_they_lie_in(ask: Any, program: Path) -> None:
+    """The names are those of nm."""
+    rows = by_name(ask("locks", "--by", "mutex", "--json", "--", str(program)))
+    assert {name: rows[name]["calls"] for name in ("asked`mutex", "asked`guarded")} == {
+        "asked`mutex": 7, "asked`guarded": 4,
+    }  # fmt: skip
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    assert all(re.search(rf" [bBdD] {name}$", symbols, re.MULTILINE) for name in ("mutex", "guarded"))
+
+
+def test_addresses_of_variables_have_names_in_d(gilk_on_path: Environment, program: Path) -> None:
+    text = "pid$target:libc:pthread_mutex_lock:entry { @[usym(arg0)] = count(); }"
+    command = ["gilk", "dtrace", "-q", "-n", text, "-c", str(program)]
+    done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
+    found = dict(line.split() for line in done.stdout.splitlines() if line.strip())
+    assert (found["asked`mutex"], found["asked`guarded"]) == ("7", "4")
 
 
 def test_slow_reports_calls_with_arguments_and_callers(ask: Any, program: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gilk.trace import call_index, flow_build, long_flow
+from gilk.trace import call_index, flow_build, flow_summary, long_flow
 from gilk.trace.about import About, Tally
 from gilk.trace.call_index import TYPES, CallIndex
 from gilk.trace.part_reading import Whole
@@ -45,13 +45,18 @@ def named(found: CallIndex) -> dict[str, Any]:
 
 
 def same(table: pa.Table, size: int, tally: Tally | None = None, known: About | None = None) -> bool:
-    """Whether the index could be made part by part; if so, asserts that it is the same."""
+    """Whether the index could be made part by part; if so, asserts that it is the same. Asserts in any case that the
+    summary is that of the flow."""
     tally, known = tally or Tally(), known or about()
+    flow = flow_build.build(table, known, tally)
+    counted = {state: number for state, number in flow.states.items() if number}
+    summed = flow_summary.summary(table, known, tally, rows=size)
+    assert ({state: n for state, n in summed.states.items() if n}, summed.threads) == (counted, len(flow.threads))
     try:
         found = made(table, size, tally, known)
     except Whole:
         return False
-    theirs = named(call_index.of_flow(flow_build.build(table, known, tally)))
+    theirs = named(call_index.of_flow(flow))
     mine = named(found)
     for name in theirs:
         assert mine[name] == theirs[name], name

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import signal
@@ -23,6 +24,7 @@ from gilk.trace import about
 from gilk.trace.about import About, Tally, pack, unpack
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Identity
+from gilk.trace.image_files import ImageFile
 from gilk.trace.layout import INTEGER
 from gilk.trace.probes import ProbeRow
 from gilk.trace.reading import Trace, read
@@ -51,6 +53,24 @@ def write(path: Path, *tables: pa.Table) -> Path:
     for each in tables:
         writer.write(each)
     return writer.close(TALLY)
+
+
+def test_files_without_addresses_and_images_are_read() -> None:
+    """Earlier versions stored neither."""
+    raw = json.loads(ABOUT.to_json())
+    del raw["images"]
+    for row in raw["probes"]:
+        del row["address"]
+    assert About.from_json(json.dumps(raw)) == ABOUT
+
+
+def test_the_images_of_a_run_are_stored_with_it() -> None:
+    files = (ImageFile("prog", Path("/usr/bin/prog"), "1234"),)
+    assert About.from_json(replace(ABOUT, images=files).to_json()).images == files
+    raw = json.loads(ABOUT.to_json())
+    for bad in ([["prog", "/x"]], [["prog", "/x", 7]], 7):
+        with pytest.raises(StoreError, match="list of images"):
+            About.from_json(json.dumps(raw | {"images": bad}))
 
 
 def test_written_samples_are_read_back(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from gilk.errors import ImageError, UsageError
-from gilk.image.elf import load
+from gilk.errors import UsageError
 from gilk.image.stripped import remark
 from gilk.render import output
 from gilk.render.export import coverage as formats
@@ -20,8 +19,8 @@ from gilk.runs.outcome import Result
 from gilk.runs.run import Run
 from gilk.runs.strategy import Chosen
 from gilk.session.request import Builtin, Request
-from gilk.targets.lines import source_lines
-from gilk.trace.coverage import FunctionCoverage, SourceCoverage, by_line
+from gilk.targets.lines import doubt, source_lines
+from gilk.trace.coverage import SourceCoverage, by_line
 from gilk.trace.reading import Trace
 from gilk.values import dataclass
 
@@ -82,9 +81,9 @@ def stored_lines(trace: Trace, names: str = "*") -> StoredLines:
     if not blocks:
         hint = "gilk run -i '*:blocks=count' -o FILE makes one"
         raise UsageError("no-block-counts", f"there are no counts of blocks in {trace.path}", hint)
-    doubts = {each.path: _doubt(each) for each in {each.path: each for each in blocks}.values()}
+    doubts = {each.path: doubt(each.path, each.content) for each in {each.path: each for each in blocks}.values()}
     known = [each for each in blocks if not doubts[each.path]]
-    sources, notes = by_line(known, _lines), [doubt for doubt in doubts.values() if doubt]
+    sources, notes = by_line(known, _lines), list(filter(None, doubts.values()))
     if not sources:
         named = {path.name: [each.name for each in known if each.path == path] for path in doubts}
         hint = "; ".join(notes or remark(named)) or "compile the program with -g, or install its debug symbols"
@@ -101,12 +100,3 @@ def _written(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0
-
-
-def _doubt(function: FunctionCoverage) -> str:
-    """Why the source lines of a program are no longer those of the run; '' if they are."""
-    try:
-        same = load(function.path).content.hex() == function.content
-    except ImageError as error:
-        return f"nothing is known of the lines of {function.path} any more: {error.message}"
-    return "" if same else f"{function.path} has changed since the run, and so may its lines have"

@@ -115,8 +115,8 @@ def prepare_kernel_trace(
 
 def trace_report(running: Tracing, result: Result) -> TraceReport:
     """A trace's result in the form that is shown."""
-    flow = running.flow()
-    return _report(running, result, flow.states, len(flow.threads)) if flow else _report(running, result, {}, 0)
+    summed = running.summary()
+    return _report(running, result, summed.states, summed.threads)
 
 
 def trace_report_of_file(running: Tracing, result: Result, progress: Progress) -> TraceReport:

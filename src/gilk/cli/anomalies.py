@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
+from gilk.api.function_lines import FunctionLines
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import in_lines
 from gilk.render.findings import findings, of_trace, to_json, to_text
 from gilk.render.names import with_names
+from gilk.render.text import cell
 from gilk.render.trace import load
 from gilk.render.trace_names import with_readable_names
 
@@ -34,7 +36,9 @@ def anomalies(file: Path, limit: int, least: int, threads: tuple[str, ...], as_j
         trace = trace if as_json else with_readable_names(trace)
         calls = of_trace(trace)
         found = findings(calls, least)
-    if as_json:
-        click.echo(json.dumps(with_names(to_json(calls, found, limit))))
-    else:
-        click.echo(to_text(calls, found, limit), nl=False)
+        lines = FunctionLines(trace.about)
+        text = "" if as_json else to_text(calls, found, limit, lines)
+        told = to_json(calls, found, limit, lines) if as_json else {}
+    click.echo(json.dumps(with_names(told)) if as_json else text, nl=as_json)
+    if not as_json:
+        click.echo("".join(f"note: {cell(note)}\n" for note in lines.notes), nl=False)

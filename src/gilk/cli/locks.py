@@ -14,9 +14,13 @@ from gilk.cli.asking import ask, target_options
 @click.option(
     "--library", default="libc", show_default=True, metavar="IMAGE", help="The image that has pthread_mutex_lock."
 )
+@click.option(
+    "--by", type=click.Choice(("caller", "mutex")), default="caller", show_default=True,
+    help="A row for each function that takes mutexes, or for each mutex.",
+)  # fmt: skip
 @target_options
-def locks(library: str, **given: Any) -> int:
-    """Say who takes mutexes in a process, how often, and how long that takes."""
+def locks(library: str, by: str, **given: Any) -> int:
+    """Say who takes mutexes in a process, or which, how often, and how long that takes."""
     from gilk.api import questions  # here: --help need not wait for it
 
-    return ask(questions.locks.question(library), given)
+    return ask(questions.locks.question(library, by == "mutex"), given)

@@ -57,9 +57,10 @@ def interval() -> float:
 class Beat:
     """Decide when the next line about long work is due. All times are seconds of one clock, which the caller reads."""
 
-    def __init__(self, began: float, every: float) -> None:
+    def __init__(self, began: float, every: float, first: float | None = None) -> None:
+        """``first``: how long after ``began`` the first line is due; ``every`` if it is None."""
         self._began, self._every = began, every
-        self._next = began + every
+        self._next = began + (every if first is None else min(first, every))
 
     def line(self, now: float, activity: Activity) -> str | None:
         """The line that is due at ``now``, such as ``analysing 12 of 31 images, 9 s``; None if no line is due yet."""
@@ -88,10 +89,11 @@ def working(what: str, wanted: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_lines(what: str, wanted: bool) -> Iterator[None]:
-    """Show progress as a line every few seconds, on a terminal too: for work that mostly ends before the first."""
+def in_lines(what: str, wanted: bool, first: float | None = None) -> Iterator[None]:
+    """Show progress as a line every few seconds, on a terminal too: for work that mostly ends before the first.
+    ``first``: after how many seconds the first line comes, if it is not as the others."""
     activity.tell(what)
-    beat = Beat(time.monotonic(), interval())
+    beat = Beat(time.monotonic(), interval(), first)
     if not wanted or not interval():
         yield
     else:

@@ -15,13 +15,14 @@ import click
 
 from gilk.cli.duration import Duration
 from gilk.cli.failure import INTERRUPTED
-from gilk.cli.progress import progress, working
+from gilk.cli.progress import in_lines, progress, say, working
 from gilk.errors import UsageError
 
 if TYPE_CHECKING:
     from gilk.api import runs
 
 _POLL = 0.02  # seconds
+_SOON = 1.0  # seconds after which a report that is still being made is announced
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -65,6 +66,15 @@ class Stop:
         self.count, self._last = self.count + 1, number
         if self._at_once or self.count == 2:
             self._end()
+
+    @contextmanager
+    def afterwards(self) -> Iterator[None]:
+        """In the block, which comes when the session has ended, the next signal raises an exception at once."""
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
 
     def _end(self) -> NoReturn:
         self._at_once = False  # the next signal must not disturb the undoing
@@ -150,7 +160,8 @@ def carry_out(
             show(state)
 
         running.wait(seconds, until, see)
-    return running.finish()
+    with in_lines("taking all out", not silent, first=_SOON):
+        return running.finish()
 
 
 @contextmanager
@@ -175,7 +186,8 @@ def carry_out_for_user(
     """
     stop = Stop(shared=launched and running.elsewhere is None)
     with let_go_at_last(running):
-        told = report(carry_out(running, seconds, stop, quiet or as_json, launched, stop, look))
+        result = carry_out(running, seconds, stop, quiet or as_json, launched, stop, look)
+        told = summed_up(report, result, stop, quiet or as_json)
         if not quiet and not as_json:
             click.echo(told.render(verbose=verbose), nl=False, err=launched)
         status = exit_status(running, stop) if launched else 0
@@ -187,6 +199,19 @@ def carry_out_for_user(
         sys.stdout.flush()
         click.echo(json.dumps(with_names(told.to_json())))
     return status
+
+
+def summed_up(report: Callable[[runs.Result], Report], result: runs.Result, stop: Stop, silent: bool) -> Report:
+    """The report of a session that has ended, which may take long to make: the user is told that nothing of it is in
+    the processes any more. A signal ends the work at once; then the file that the session has written is named."""
+    what = f"all is taken out; summing up {result.numbers['records']} records"
+    try:
+        with stop.afterwards(), in_lines(what, not silent, first=_SOON):
+            return report(result)
+    except (KeyboardInterrupt, SystemExit):
+        if result.file:
+            say(f"not summed up; the file is whole, and gilk show {result.file} reads it")
+        raise
 
 
 def exit_status(running: runs.Run, stop: Stop) -> int:

@@ -12,7 +12,7 @@ import click
 
 from gilk.activity import Activity
 from gilk.api.scans import scan as survey
-from gilk.api.scans import sources
+from gilk.api.scans import sources, without_code
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import Beat, interval, say
 from gilk.render.names import with_names
@@ -35,8 +35,11 @@ def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
     with Bar() as bar:
         found = survey(target, glob, bar.report)
     lines = sources(found) if listing and target != "kernel" else {}
-    told = json.dumps(with_names(to_json(found, listing, lines))) if as_json else to_text(found, listing, lines)
-    click.echo(told, nl=as_json)
+    inlined = without_code(found) if listing and target != "kernel" and glob == "*" else {}
+    if as_json:
+        click.echo(json.dumps(with_names(to_json(found, listing, lines, inlined))))
+    else:
+        click.echo(to_text(found, listing, lines, inlined=inlined), nl=False)
 
 
 class Bar:

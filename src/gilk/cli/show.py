@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from gilk.api.function_lines import FunctionLines
 from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import in_lines
@@ -16,6 +17,7 @@ from gilk.errors import UsageError
 from gilk.render import flame, flow_table, flow_tree, output, timeline
 from gilk.render import source as lines_shown
 from gilk.render.names import with_names
+from gilk.render.text import cell
 from gilk.render.trace import load, to_json, to_text
 from gilk.render.trace_names import with_readable_names
 
@@ -70,7 +72,7 @@ def show(
         trace = load(file, threads)
         shown = with_readable_names(trace)
         found: dict[str, Any] = {}
-        text = ""
+        text, beginnings = "", FunctionLines(shown.about if not as_json else trace.about)
         if page is not None:
             made = Path(page) if page else file.with_name(file.stem + ".html")
             found["html"] = {"file": str(made), "bytes": output.write(made, [timeline.page(shown)])}
@@ -81,11 +83,13 @@ def show(
             text += f"{picture}\n"
         if tree:
             limits = flow_tree.TreeLimits(depth, least, _LINES if limit is None else limit)
-            found["tree"] = flow_tree.tree_json(trace.flow, limits) if as_json else []
-            text += "" if as_json else flow_tree.tree_text(shown.flow, limits)
+            found["tree"] = flow_tree.tree_json(trace.flow, limits, beginnings) if as_json else []
+            text += "" if as_json else flow_tree.tree_text(shown.flow, limits, beginnings)
         if table:
-            found["functions"] = flow_table.functions(trace.flow)[: limit or None] if as_json else []
-            text += "" if as_json else flow_table.table_text(shown.flow, _LINES if limit is None else limit)
+            rows = flow_table.functions(trace.flow)[: limit or None] if as_json else []
+            found["functions"] = flow_table.with_lines(rows, beginnings)
+            most = _LINES if limit is None else limit
+            text += "" if as_json else flow_table.table_text(shown.flow, most, lines=beginnings)
         if source is not None:
             from gilk.api.coverage import stored_lines  # here: other uses need not wait for it
 
@@ -94,6 +98,7 @@ def show(
             most = _LINES if limit is None else limit
             text += "" if as_json else lines_shown.to_text(lines.sources, lines.built, most)
             text += "".join(f"note: {note}\n" for note in lines.notes) if not as_json else ""
+        text += "".join(f"note: {cell(note)}\n" for note in beginnings.notes) if not as_json else ""
         if not found:
             number = _SAMPLES if limit is None else limit
             text = "" if as_json else to_text(shown, number)

@@ -188,6 +188,18 @@ class Image:
             return self.spans[i]
         return None
 
+    @cached_property
+    def _objects(self) -> list[ElfSymbol]:
+        """The symbols of variables with a size, by address."""
+        found = (each for each in self.symbols if each.kind == SymbolKind.OBJECT and each.size and each.address)
+        return sorted(found, key=lambda each: (each.address, each.size))
+
+    def object_at(self, address: int) -> ElfSymbol | None:
+        """The variable whose bytes contain ``address``; None if there is none."""
+        i = bisect.bisect_right(self._objects, address, key=lambda each: each.address) - 1
+        found = self._objects[i] if i >= 0 else None
+        return found if found is not None and address < found.address + found.size else None
+
     def span_before(self, address: int) -> FunctionSpan | None:
         """The last function that starts before ``address``, if it ends at or before it; None otherwise."""
         i = bisect.bisect_left(self._starts, address) - 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gilk.render.source_place import LinesOf, no_lines
 from gilk.render.text import cell, left_out, listed, nanoseconds, plural, table
 from gilk.trace.flow import CallState, Flow
 from gilk.trace.paths import whole
@@ -44,13 +45,23 @@ def functions(flow: Flow) -> list[Json]:
     return sorted(rows, key=lambda row: (-row["self"], row["function"]))
 
 
-def table_text(flow: Flow, limit: int, terminal: bool | None = None) -> str:
-    """The first `limit` functions (0: all); ends with a newline unless it is empty."""
+def with_lines(rows: list[Json], lines: LinesOf) -> list[Json]:
+    """The rows; those of functions of which ``lines`` knows the line also have `line`."""
+    found = (lines(row["function"], row["image"]) for row in rows)
+    return [row | {"line": line} if line else row for row, line in zip(rows, found, strict=True)]
+
+
+def table_text(flow: Flow, limit: int, terminal: bool | None = None, lines: LinesOf = no_lines) -> str:
+    """The first `limit` functions (0: all), with the lines that ``lines`` knows; ends with a newline unless it is
+    empty."""
     rows = functions(flow)
     if not rows:
         return ""
     shown = rows[: limit or None]
     cells = [[_cell(name, row[name]) for name in rows[0] if name != "lane"] for row in shown]
+    for row, values in zip(shown, cells, strict=True):
+        line = lines(row["function"], row["image"])
+        values[0] += f" ({line})" if line else ""
     headers = ["not whole" if name == "partial" else name for name in rows[0] if name != "lane"]
     order = [*range(2, len(headers)), 0, 1]  # names come last, since they may have any length
     text = table([headers[n] for n in order], [[row[n] for n in order] for row in cells], terminal)

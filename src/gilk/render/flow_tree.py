@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from gilk.render.flow_table import missing_text
+from gilk.render.source_place import LinesOf, no_lines, with_line
 from gilk.render.text import cell, listed, nanoseconds, plural
 from gilk.trace.flow import CallState, Flow
-from gilk.trace.paths import Paths, label, of_flow
+from gilk.trace.paths import Paths, of_flow
 from gilk.values import dataclass
 
 Json = dict[str, Any]
@@ -37,29 +38,31 @@ class _Thread:
     paths: Paths
     open: Any  # for each path, the number of its calls under way at the stop
     missing: Missing
+    lines: LinesOf
 
 
-def tree_text(flow: Flow, limits: TreeLimits) -> str:
+def tree_text(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> str:
     """The tree as text: first what is missing from it; then for each thread lines of total time, time in the function
-    itself, calls, function.
+    itself, calls, function, with the line of the source that it begins at if ``source`` knows it.
 
     Below a function its callees that are not followed are named. Ends with a newline.
     """
     lines = missing_text(flow).splitlines()
-    for thread in _threads(flow):
+    for thread in _threads(flow, source):
         lines += [cell(thread.name), f"{'total':>9} {'self':>9} {'calls':>8}"]
-        shown = list(_lines(thread, limits))
-        lines += shown[: limits.lines or None]
-        if limits.lines and len(shown) > limits.lines:
-            lines.append(f"and {plural(len(shown) - limits.lines, 'line')} more")
+        rows = list(_rows(thread, limits))
+        shown = rows[: limits.lines or None]
+        lines += [_text(thread, *row) for row in shown]
+        if len(rows) > len(shown):
+            lines.append(f"and {plural(len(rows) - len(shown), 'line')} more")
     return "".join(f"{line}\n" for line in lines)
 
 
-def tree_json(flow: Flow, limits: TreeLimits) -> list[Json]:
+def tree_json(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> list[Json]:
     """The tree as JSON: [{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; a node also
-    has `not_followed` if it calls such functions.
+    has `not_followed` if it calls such functions, and `line` if ``source`` knows it.
     """
-    return [{"thread": thread.name, "calls": _nodes(thread, limits)} for thread in _threads(flow)]
+    return [{"thread": thread.name, "calls": _nodes(thread, limits)} for thread in _threads(flow, source)]
 
 
 def missing_below(flow: Flow) -> Missing:
@@ -70,7 +73,7 @@ def missing_below(flow: Flow) -> Missing:
     return missing
 
 
-def _threads(flow: Flow) -> Iterator[_Thread]:
+def _threads(flow: Flow, source: LinesOf) -> Iterator[_Thread]:
     missing = missing_below(flow)
     for rows in flow.tracks:
         part = flow.only_rows(rows)
@@ -80,7 +83,7 @@ def _threads(flow: Flow) -> Iterator[_Thread]:
         name += f", stack {first['stack']}" if first["stack"] else ""
         paths = of_flow(part)
         running = np.bincount(paths.of[part.is_state(CallState.OPEN)], minlength=len(paths.parent))
-        yield _Thread(name, paths, running, missing)
+        yield _Thread(name, paths, running, missing, source)
 
 
 def _kept(thread: _Thread, paths: list[int], depth: int, limits: TreeLimits) -> list[int]:
@@ -89,19 +92,28 @@ def _kept(thread: _Thread, paths: list[int], depth: int, limits: TreeLimits) -> 
     return [path for path in paths if thread.paths.total[path] >= limits.least]
 
 
-def _lines(thread: _Thread, limits: TreeLimits) -> Iterator[str]:
+def _rows(thread: _Thread, limits: TreeLimits) -> Iterator[tuple[int, int, list[str]]]:
+    """The lines of a tree, each as a path, its depth, and no names; or, below its line, the names of its callees that
+    are not followed."""
     paths = thread.paths
     waiting = [(path, 0) for path in reversed(_kept(thread, paths.roots, 0, limits))]
     while waiting:
         path, depth = waiting.pop()
-        figures = f"{nanoseconds(paths.total[path]):>9} {nanoseconds(paths.own[path]):>9} {paths.calls[path]:>8}"
-        note = f" ({thread.open[path]} open)" if thread.open[path] else ""
-        yield f"{figures}  {'  ' * depth}{cell(label(paths.symbols[int(paths.symbol[path])]))}{note}"
+        yield path, depth, []
         missing = thread.missing.get(paths.symbols[int(paths.symbol[path])][:2])
         if missing:
-            yield f"{'':>28}  {'  ' * (depth + 1)}[not followed: {listed(missing, _NAMED)}]"
+            yield path, depth + 1, missing
         inner = _kept(thread, paths.children[path], depth + 1, limits)
         waiting += [(child, depth + 1) for child in reversed(inner)]
+
+
+def _text(thread: _Thread, path: int, depth: int, missing: list[str]) -> str:
+    if missing:
+        return f"{'':>28}  {'  ' * depth}[not followed: {listed(missing, _NAMED)}]"
+    paths = thread.paths
+    figures = f"{nanoseconds(paths.total[path]):>9} {nanoseconds(paths.own[path]):>9} {paths.calls[path]:>8}"
+    note = f" ({thread.open[path]} open)" if thread.open[path] else ""
+    return f"{figures}  {'  ' * depth}{with_line(paths.symbols[int(paths.symbol[path])], thread.lines)}{note}"
 
 
 def _nodes(thread: _Thread, limits: TreeLimits) -> list[Json]:
@@ -115,6 +127,8 @@ def _nodes(thread: _Thread, limits: TreeLimits) -> list[Json]:
         path, depth, into = waiting.pop()
         name, image, lane = paths.symbols[int(paths.symbol[path])]
         node: Json = {"function": name, "image": image, "lane": lane, "calls": int(paths.calls[path])}
+        line = thread.lines(name, image)
+        node |= {"line": line} if line else {}
         node |= {"total": int(paths.total[path]), "self": int(paths.own[path]), "open": int(thread.open[path])}
         missing = thread.missing.get((name, image))
         node |= {"not_followed": missing} if missing else {}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from gilk.render.flame import DEEPEST, FLAME_WIDTH, NARROWEST, FlameBar, colour_of, picture
 from gilk.render.names import readable_in
@@ -18,11 +19,15 @@ def to_text(stacks: Sequence[CountedStack]) -> str:
     text = ""
     for stack in stacks[:_SHOWN]:
         text += f"{plural(stack.count, 'time')} at {readable_in(stack.point)}\n"
-        text += "".join(f"    {cell(frame)}\n" for frame in stack.frames)
+        text += "".join(f"    {_frame(*each)}\n" for each in zip_longest(stack.frames, stack.lines, fillvalue=""))
     more = stacks[_SHOWN:]
     if more:
         text += f"and {plural(len(more), 'stack')} more, met {plural(sum(stack.count for stack in more), 'time')}\n"
     return text
+
+
+def _frame(frame: str, line: str) -> str:
+    return cell(frame) + (f" ({cell(line)})" if line else "")
 
 
 def folded(stacks: Iterable[CountedStack]) -> Iterator[str]:

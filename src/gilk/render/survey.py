@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gilk.image.stripped import is_stripped, remark
 from gilk.render.names import learn, readable
@@ -14,7 +14,11 @@ from gilk.splice.plan import Refusal
 from gilk.splice.tactics.table import NAMES
 from gilk.splice.tactics.trap import TRAP
 
+if TYPE_CHECKING:
+    from gilk.image.dwarf.inlined_everywhere import InlinedEverywhere
+
 Json = dict[str, Any]
+Inlined = Mapping[str, "InlinedEverywhere"]  # the functions that are inlined at all calls, by image
 Lines = Mapping[tuple[str, int], str]  # the file and line as text, by image and address
 
 _MOST_IMAGES: Final = 8  # the most images that have a line each
@@ -61,9 +65,11 @@ REASONS: Final = {
 }
 
 
-def to_json(survey: Survey, listing: bool = False, lines: Lines | None = None) -> Json:
+def to_json(
+    survey: Survey, listing: bool = False, lines: Lines | None = None, inlined: Inlined | None = None
+) -> Json:  # fmt: skip
     """The counts of all tactics, including those that do not occur; with ``listing`` also a row for each function, and
-    the line where it begins if ``lines`` has that.
+    the line where it begins if ``lines`` has that; and the functions in ``inlined``, by image.
     """
     found: Json = {
         "image": survey.image,
@@ -84,6 +90,8 @@ def to_json(survey: Survey, listing: bool = False, lines: Lines | None = None) -
     }
     if listing:
         found["list"] = [_row(row, (lines or {}).get((row.image, row.address), "")) for row in survey.rows()]
+    if inlined:
+        found["inlined"] = {image: list(each.names) for image, each in inlined.items()}
     return found
 
 
@@ -110,11 +118,15 @@ def _present(counts: dict[str, int]) -> Json:
     return {**tactics, "refused": refused(counts)} if refused(counts) else tactics
 
 
-def to_text(survey: Survey, listing: bool = False, lines: Lines | None = None, terminal: bool | None = None) -> str:
+def to_text(
+    survey: Survey, listing: bool = False, lines: Lines | None = None, terminal: bool | None = None,
+    inlined: Inlined | None = None,
+) -> str:  # fmt: skip
     """The survey as text for people; ends with a newline."""
     parts = [f"{line}\n" for line in _heading(survey)]
     if listing:
         parts += ["\n", _list(survey, lines or {}, terminal)]
+        parts += [_without_code(image, each) for image, each in (inlined or {}).items()]
     parts += ["\n", _totals(survey, terminal)]
     parts += [f"{line}\n" for line in _reasons(survey)]
     took = "from the cache" if survey.cached else f"took {survey.seconds:.1f} s"
@@ -167,6 +179,11 @@ def _list(survey: Survey, lines: Lines, terminal: bool | None) -> str:
         rows.append([*figures, *_source(row, lines), name])
     source = ["source"] if lines else []
     return table(["address", "size", "blocks", "pre", "post", *source, "function"], rows, terminal)
+
+
+def _without_code(image: str, found: InlinedEverywhere) -> str:
+    names = ", ".join(cell(readable(name)) for name in found.names)
+    return f"inlined at all calls{'' if found.complete else ', and perhaps more'}, in {cell(image)}: {names}\n"
 
 
 def _source(row: FunctionRow, lines: Lines) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gilk.session.base import BaseSession
 from gilk.trace.calls import CallTable
+from gilk.trace.image_files import ImageFile
 from gilk.trace.probes import Inlined, ProbeRow, RefusedPoint
 from gilk.trace.programs import ProgramOutcome
 from gilk.trace.stacks import CountedStack
@@ -61,7 +62,8 @@ def refused_by_point(result: Result) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SessionOutcome:
-    """The outcome of one session. ``who``: its target; ``rows``: its probes."""
+    """The outcome of one session. ``who``: its target; ``rows``: its probes; ``images``: the files of their
+    images."""
 
     who: str
     rows: tuple[ProbeRow, ...]
@@ -73,6 +75,7 @@ class SessionOutcome:
     restored: bool | None
     goes_on: bool
     numbers: dict[str, float]
+    images: tuple[ImageFile, ...] = ()
     stacks: tuple[CountedStack, ...] = ()
 
 
@@ -91,7 +94,7 @@ def outcome_of(session: BaseSession) -> SessionOutcome:
     return SessionOutcome(
         session.code.who, session.rows, session.counts(), session.tactics(), session.refusals(),
         session.refused_points(), session.doubts(), session.restored, session.goes_on, figures,
-        tuple(session.stacks()),
+        session.images, tuple(session.stacks()),
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gilk import activity
+from gilk.analysis.collector import without_collector
 from gilk.errors import GilkError, MachineGone, StoreError
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.covered import kept
@@ -97,7 +99,7 @@ class Run:
         ``planning``: a context that is entered while there is nothing to be reported.
         """
         try:
-            with planning or nullcontext():
+            with planning or nullcontext(), without_collector():
                 self._insert()
             self._began = time.monotonic()
             self._open()
@@ -186,7 +188,10 @@ class Run:
     def _about(self) -> About:
         rows = tuple(row for session in self.sessions for row in session.rows)
         pids = tuple(p.pid for p in self.processes)
-        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), self.clock, rows)
+        images = tuple(dict.fromkeys(image for session in self.sessions for image in session.images))
+        return About(
+            socket.gethostname(), self.command, pids, self._zero, realtime_offset(), self.clock, rows, images=images
+        )
 
     @property
     def clock(self) -> Clock:
@@ -373,6 +378,7 @@ class Run:
     def _close_file(self, result: Result, duration: int) -> None:
         if self._kept.writer is None:
             return
+        activity.tell(f"all is taken out; writing {result.numbers['records']} records")
         tally = Tally(
             result.counts, **result.lost, duration=duration, partial=self.partial, report=self._report(),
             trace=self._traced(), refused=refused_by_point(result), blocks=kept(self.asked, result.counts),

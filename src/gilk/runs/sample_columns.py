@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gilk.errors import StoreError
 from gilk.runs.clause_request import ClauseRequest, builtin
-from gilk.session.request import Builtin, CFunction, Request, Wanted
+from gilk.session.request import Builtin, CFunction, Request, Wanted, place_of
 from gilk.session.stream import ALL_CLASSES
 from gilk.trace.about import About
 from gilk.trace.clock import Clock, realtime_offset
@@ -70,5 +70,6 @@ def _row(number: int, wanted: Wanted) -> ProbeRow:
     counts = wanted.kind == RecordKind.COUNT
     point = wanted.point
     return ProbeRow(
-        0 if counts else number + 1, point.label, point.function, point.image, wanted.kind, number if counts else -1
-    )
+        0 if counts else number + 1, point.label, point.function, point.image, wanted.kind, number if counts else -1,
+        address=place_of(wanted),
+    )  # fmt: skip

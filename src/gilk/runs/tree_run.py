@@ -189,7 +189,9 @@ class TreeRun(Run):
         rows = tuple(row for part in self._past() for row in part.rows)
         pids = tuple(dict.fromkeys(one.pid for one in self._programs.values()))
         about = super()._about()
-        return replace(about, probes=(*rows, *about.probes), pids=pids)
+        files = [image for part in self._past() for image in part.images]
+        images = tuple(dict.fromkeys([*files, *about.images]))
+        return replace(about, probes=(*rows, *about.probes), pids=pids, images=images)
 
     def take_out(self) -> bool | None:
         """Stop following, then take everything out."""

@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gilk.errors import UsageError
-from gilk.session.request import Builtin, Wanted, WantedSite
+from gilk.errors import GilkError, UsageError
+from gilk.session.request import Builtin, Wanted, WantedSite, place_of
 from gilk.session.staging import Timed
 from gilk.session.stream import RecordStream
 from gilk.splice.plan import FunctionPlan, Refusal
@@ -20,6 +21,7 @@ from gilk.targets.base import Code
 from gilk.targets.threads import Threads
 from gilk.trace.clock import Clock
 from gilk.trace.drain import RecordSource
+from gilk.trace.image_files import ImageFile
 from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point, distinct_refusals
 from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
@@ -73,6 +75,7 @@ class BaseSession(ABC):
         self._unplanned: set[int] = set()  # numbers of probes that were refused before planning
         self._there: set[int] = set()  # numbers of probes that were in the target at some time
         self._everything: list[ProbeRow] = []
+        self._files: dict[str, Path] = {}  # by the name of an image
         self._tables: list[pa.Table] = []
         self.totals = Totals()
         self.restored: bool | None = None
@@ -126,6 +129,7 @@ class BaseSession(ABC):
                 "too-many-points", f"more than {self._capacity} points", "ask for more with Session(points=...)"
             )
         self._everything += [self._row(first + n, w) for n, w in enumerate(wanted)]
+        self._files |= {each.point.image: each.loaded.path for each in wanted}
         return range(first, len(self._everything))
 
     def _row(self, number: int, wanted: Wanted | WantedSite) -> ProbeRow:
@@ -139,6 +143,7 @@ class BaseSession(ABC):
         return ProbeRow(
             0 if counts else number + 1,
             *(point.label, point.function, point.image, wanted.kind, number if counts else -1, known),
+            place_of(wanted),
         )
 
     def _now(self) -> int:
@@ -241,6 +246,15 @@ class BaseSession(ABC):
     def rows(self) -> tuple[ProbeRow, ...]:
         """The rows of all probes that the session has or has had."""
         return tuple(self._everything)
+
+    @property
+    def images(self) -> tuple[ImageFile, ...]:
+        """The files of the images that have probes."""
+        found = []
+        for name, path in self._files.items():
+            with contextlib.suppress(GilkError):  # it cannot be read any more: it has no lines then
+                found.append(ImageFile(name, path, self.code.image(path).content.hex()))
+        return tuple(found)
 
     # Results of probes.
 

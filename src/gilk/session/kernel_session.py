@@ -28,6 +28,7 @@ from gilk.targets.kernel.workspace import KernelWorkspace
 from gilk.toolchain.kernel_instrument import ModuleFile
 from gilk.trace.clock import Clock, Sample
 from gilk.trace.drain import Chunk
+from gilk.trace.image_files import ImageFile
 from gilk.trace.interrupts import Interrupts
 from gilk.trace.kernel_drain import KernelDrain
 from gilk.trace.threads import FarThreads
@@ -65,6 +66,10 @@ class KernelSession(ProbingSession):
     @property
     def code(self) -> KernelTarget:
         return self.target
+
+    @property
+    def images(self) -> tuple[ImageFile, ...]:
+        return ()  # lines of the kernel's source are not looked up
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         return self._insert(wanted, active)

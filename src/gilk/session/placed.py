@@ -51,12 +51,13 @@ class ReadyTiming:
     def rows(self) -> list[ProbeRow]:
         """The rows of the template's probes, in the order of their iids."""
         template, image, names = self.template, self.loaded.name, self.template.unit_names
+        starts = template.unit_start.tolist()
         owner = template.unit_owner[template.row_unit]
         columns = (column.tolist() for column in (template.row_unit, owner, template.row_kind, template.row_block))
         return [
             ProbeRow(
                 iid, f"{image}:{names[unit]}:{f'@{block}:post' if kind == RETURN else 'entry'}", names[function], image,
-                _KINDS[kind],
+                _KINDS[kind], address=starts[function],
             )
             for iid, (unit, function, kind, block) in enumerate(zip(*columns, strict=True), self.first + 1)
         ]  # fmt: skip

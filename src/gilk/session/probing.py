@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
+from gilk.analysis.collector import without_collector
 from gilk.session import request
 from gilk.session.base import BaseSession, Probe
 from gilk.session.places import Place
@@ -27,6 +28,7 @@ class PreparedSession(BaseSession):
 class ProbingSession(BaseSession):
     """A session whose probes come and go."""
 
+    @without_collector()
     def insert(
         self, points: Points, instrument: str | CFunction | Builtin, active: bool = True
     ) -> tuple[Probe, ...]:  # fmt: skip
@@ -42,6 +44,7 @@ class ProbingSession(BaseSession):
         places = [points] if isinstance(points, Place) else list(points)
         return self.insert_wanted([w for place in places for w in place.wanted(chosen)], active)
 
+    @without_collector()
     def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
         """Put in the probes that the requests mean, in one change. Raises as insert() does."""
         return self.insert_wanted(list(request.expand(self.code, requests)))

@@ -136,6 +136,13 @@ class WantedSite:
     kind: str = "other"
 
 
+def place_of(wanted: Wanted | WantedSite) -> int:
+    """The link-time address by which the source line of a probe's function is found: that of the function, or of the
+    point if another function contains it."""
+    named = wanted.point.function == wanted.function.name
+    return wanted.function.start if named else wanted.point.address
+
+
 def values_at(arguments: Iterable[ArgumentPlace], bias: int) -> ValuesAt:
     """The instrument that records the arguments; those without a number or a place are left out."""
     known = {each.number: each.place for each in arguments if each.number is not None and each.place is not None}

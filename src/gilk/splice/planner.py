@@ -10,12 +10,11 @@ they are tried, and if that fails, the function is planned again without them.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 
+from gilk.analysis.collector import without_collector
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice import puns
@@ -53,7 +52,7 @@ def plan(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -
     """
     order = sorted(wanted, key=lambda item: -item[0].start)
     spare_tails(context, order)
-    with _without_collection():
+    with without_collector():
         plans = tuple(_plan(context, function, wants) for function, wants in order)
     return Plan(plans)
 
@@ -74,20 +73,6 @@ def _behind_calls(function: Function, start: int) -> int:
     """The end of the last call at or behind ``start``, if that call is direct; 0 if there is none."""
     site, target = function.calls[-1] if function.calls else (0, 0)
     return site + CALL_SIZE if site >= start and target else 0
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Turn off the garbage collector: a plan is hundreds of thousands of small values, none of them in a cycle, and
-    looking for cycles takes a quarter longer.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _plan(context: PatchContext, function: Function, wants: list[Want]) -> FunctionPlan:

@@ -14,6 +14,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.digest import state_of
 from gilk.errors import ImageError, UsageError
+from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.image.stripped import remark
 from gilk.splice import points
@@ -48,6 +49,16 @@ def _source_lines(path: Path, _state: tuple[int, ...]) -> SourceLines | None:
     except ImageError:
         return None
     return SourceLines(found) if found is not None and found.lines else None
+
+
+def doubt(path: Path, content: str) -> str:
+    """The reason why source lines of the image at ``path`` are not those of the image with the digest ``content``
+    (Image.content, in hexadecimal); '' if they are."""
+    try:
+        same = load(path).content.hex() == content
+    except ImageError as error:
+        return f"nothing is known of the lines of {path} any more: {error.message}"
+    return "" if same else f"{path} has changed since the run, and so may its lines have"
 
 
 def line_of(path: Path, address: int) -> SourceLine | None:

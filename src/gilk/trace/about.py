@@ -16,10 +16,11 @@ from types import GenericAlias, UnionType
 from typing import Any, TypeVar
 
 from gilk.errors import StoreError
-from gilk.trace import coverage
+from gilk.trace import coverage, image_files
 from gilk.trace import probes as probe_rows
 from gilk.trace.clock import Clock
 from gilk.trace.coverage import FunctionCoverage
+from gilk.trace.image_files import ImageFile
 from gilk.trace.probes import ProbeRow
 from gilk.trace.text import storable
 from gilk.trace.traced import TraceDescription
@@ -33,7 +34,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class About:
     """The session that made a file. `start` is in ns of CLOCK_MONOTONIC and is time 0 of the samples; adding `realtime`
-    gives CLOCK_REALTIME.
+    gives CLOCK_REALTIME. `images` are the files of the probes' images, as far as they are known.
     """
 
     host: str
@@ -44,9 +45,11 @@ class About:
     clock: Clock
     probes: tuple[ProbeRow, ...]
     version: int = VERSION
+    images: tuple[ImageFile, ...] = ()
 
     def to_json(self) -> str:
-        return json.dumps({**vars(self), "clock": asdict(self.clock), "probes": probe_rows.to_json(self.probes)})
+        lists = {"probes": probe_rows.to_json(self.probes), "images": image_files.to_json(self.images)}
+        return json.dumps({**vars(self), "clock": asdict(self.clock), **lists})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> About:
@@ -58,6 +61,7 @@ class About:
             hint = "use the gilk that wrote it"
             raise StoreError("bad-trace", f"version {raw.get('version')!r} of the format is not known here", hint)
         raw["probes"] = probe_rows.from_json(raw.get("probes", ()))
+        raw["images"] = image_files.from_json(raw.get("images", ()))
         raw["clock"] = _clock(raw.get("clock"))
         return _build(cls, raw)
 

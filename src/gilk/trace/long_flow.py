@@ -8,6 +8,7 @@ between. Files for which that would not be exact raise `Whole`, and have to be h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from gilk.trace.call_index import TYPES, CallIndex, Column, Track, levels_room, 
 from gilk.trace.flow import KERNEL, CallState, Flow
 from gilk.trace.flow_build import Around
 from gilk.trace.nesting import Ints
-from gilk.trace.part_reading import PLAIN, PartReading, Whole
+from gilk.trace.part_reading import PLAIN, PartReading, Spool, Whole
 from gilk.trace.paths import symbols_of
 from gilk.trace.pyramid import levels_of
 
@@ -33,22 +34,30 @@ def index(
     """The index; and the flow without plain calls, and its samples. ``parts`` must have COLUMNS. ``columns`` makes
     room, and is called once. ``progress`` is given the number of samples read so far. Raises Whole, OSError.
     """
-    if tally.trace is not None and tally.trace.depth:
-        raise Whole("some depths are left out")
-    with PartReading(about, tally) as reading:
-        done = 0
-        for table in parts:
-            reading.take(table)
-            done += table.num_rows
-            progress(done)
-        if reading.seen.shared(reading.processes()):
-            raise Whole("threads have used the same addresses")
-        joining = _Joining(reading, about, tally)
+    with reading(parts, about, tally, progress) as joining:
         found, flow = joining.made(columns)
         return found, flow, joining.samples
 
 
-class _Joining:
+@contextmanager
+def reading(
+    parts: Iterator[pa.Table], about: About, tally: Tally, progress: Callable[[int], None], spool: Spool | None = None
+) -> Iterator[Joining]:
+    """The parts when all have been read; ``spool`` as in PartReading. Raises Whole, OSError."""
+    if tally.trace is not None and tally.trace.depth:
+        raise Whole("some depths are left out")
+    with PartReading(about, tally, spool) as read:
+        done = 0
+        for table in parts:
+            read.take(table)
+            done += table.num_rows
+            progress(done)
+        if read.seen.shared(read.processes()):
+            raise Whole("threads have used the same addresses")
+        yield Joining(read, about, tally)
+
+
+class Joining:
     """Puts plain calls among those of the flow of the rest."""
 
     def __init__(self, reading: PartReading, about: About, tally: Tally) -> None:
@@ -74,7 +83,21 @@ class _Joining:
             following = following if part.first_time is None else part.first_time
         return np.concatenate(found[::-1])
 
+    @property
+    def plain(self) -> int:
+        """The number of plain calls."""
+        return sum(int(each.reduced.plain.counts.sum()) for each in self._parts)
+
+    def checked(self) -> Flow:
+        """The flow without plain calls. Raises Whole."""
+        self._check()
+        self._track_of_thread([track_of(self._flow, rows) for rows in self._flow.tracks])
+        for _ in self._record_depths():
+            pass
+        return self._flow
+
     def made(self, columns: Room) -> tuple[CallIndex, Flow]:
+        """The index, and the flow without plain calls. Raises Whole."""
         flow = self._flow
         self._check()
         tracks = [track_of(flow, rows) for rows in flow.tracks]
@@ -177,24 +200,30 @@ class _Joining:
             self._by_thread[thread] = np.flatnonzero(mine)
         return self._by_thread[thread]
 
-    def _depths(self) -> list[Column]:
-        """The depth of each plain call, part by part."""
+    def _record_depths(self) -> Iterator[Ints]:
+        """The depths of the plain calls that were kept, part by part. Raises Whole."""
         flow, whole = self._flow, self._flow.is_state(CallState.WHOLE)
         total = sum(each.table.num_rows for each in self._parts)
         depth_at = np.full(total, -1, np.int64)
         depth_at[self._built.rows[whole]] = flow.column("depth")[whole]
-        found, base = [], 0
+        base = 0
         for part in self._parts:
-            plain = part.reduced.plain
-            depth = depth_at[plain.record + base]
+            depth = depth_at[part.reduced.plain.record + base]
             if (depth < 0).any():
                 raise Whole("a plain call is none")
+            yield depth
+            base += part.table.num_rows
+
+    def _depths(self) -> list[Column]:
+        """The depth of each plain call, part by part."""
+        found = []
+        for part, depth in zip(self._parts, self._record_depths(), strict=True):
+            plain = part.reduced.plain
             inside = depth - plain.record_level
             after = np.maximum(depth, np.append(depth[1:], -1)) - plain.record_level
             counts = np.stack([plain.inside, plain.after], axis=1).ravel()
             shifts = np.repeat(np.stack([inside, after], axis=1).ravel(), counts)
             found.append((self._reading.spool.get(part.spooled["levels"]) + shifts).astype(np.int32))
-            base += part.table.num_rows
         return found
 
     def _row_counts(self, depths: list[Column], tracks: list[Track]) -> list[Ints]:

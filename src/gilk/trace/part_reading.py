@@ -50,6 +50,19 @@ class Spool:
         return np.fromfile(self._file, kind, count)
 
 
+class Unkept(Spool):
+    """Arrays of which only the number is of interest."""
+
+    def __init__(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def put(self, values: Column) -> tuple[int, int, str]:
+        return 0, len(values), values.dtype.str
+
+
 @dataclass(frozen=True, eq=False)
 class KeptPart:
     """A part of a file: the samples that were kept, and the places of its plain calls in the spool."""
@@ -63,12 +76,13 @@ class KeptPart:
 
 
 class PartReading:
-    def __init__(self, about: About, tally: Tally) -> None:
+    def __init__(self, about: About, tally: Tally, spool: Spool | None = None) -> None:
+        """``spool``: has the plain calls; a file of its own if it is None."""
         self.seen = EarlierParts()
         self.parts: list[KeptPart] = []
         self.symbols: list[Symbol] = []
         self.threads: dict[int, int] = {}
-        self.spool = Spool()
+        self.spool = spool or Spool()
         self.kernel_from: dict[int, int] = {}  # by thread, the time of the first plain call in the kernel
         self._images = {probe.point: probe.image for probe in about.probes}
         self._codes: dict[tuple[str, str], int] = {}

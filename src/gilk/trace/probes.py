@@ -43,7 +43,8 @@ class RecordKind(StrEnum):
 class ProbeRow:
     """A probe. `point` is its label, as a user would write it; `iid` is the number in its records, 0 if it writes none;
     `counter` is the index of its counter, -1 if it has none. `arguments`: a bit for each argument that its records
-    have, if they have arguments.
+    have, if they have arguments. `address`: the link-time address of the function, or of the point if the function is
+    inlined there; -1 if it is not known.
     """
 
     iid: int
@@ -53,6 +54,7 @@ class ProbeRow:
     kind: str
     counter: int = -1
     arguments: int = 63
+    address: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,8 @@ def to_json(probes: Iterable[ProbeRow]) -> list[dict[str, Any]]:
 
 def from_json(rows: Any) -> tuple[ProbeRow, ...]:
     """The rows that to_json() gave. Raises StoreError `bad-trace` for anything else."""
-    types = {"iid": int, "point": str, "function": str, "image": str, "kind": str, "counter": int, "arguments": int}
+    types: dict[str, type] = dict.fromkeys(("point", "function", "image", "kind"), str)
+    types |= dict.fromkeys(("iid", "counter", "arguments", "address"), int)
     try:
         probes = tuple(ProbeRow(**row) for row in rows)
         assert all(isinstance(getattr(probe, name), kind) for probe in probes for name, kind in types.items())

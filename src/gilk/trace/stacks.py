@@ -12,20 +12,22 @@ from gilk.values import dataclass
 @dataclass(frozen=True, slots=True)
 class CountedStack:
     """A stack and the number of times, ``count``, that it was found at ``point``. ``frames``: the innermost first, as
-    ``image`function+0x10``.
+    ``image`function+0x10``. ``lines``: for each frame its line of the source, such as ``parse.c:12``; '' where that is
+    not known.
     """
 
     point: str
     frames: tuple[str, ...]
     count: int
+    lines: tuple[str, ...] = ()
 
 
 def added(stacks: Iterable[CountedStack]) -> list[CountedStack]:
     """The stacks with equal ones of several processes added up, those with the highest counts first."""
-    total: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    total: Counter[tuple[str, tuple[str, ...], tuple[str, ...]]] = Counter()
     for stack in stacks:
-        total[stack.point, stack.frames] += stack.count
-    found = (CountedStack(point, frames, count) for (point, frames), count in total.items())
+        total[stack.point, stack.frames, stack.lines] += stack.count
+    found = (CountedStack(point, frames, count, lines) for (point, frames, lines), count in total.items())
     return sorted(found, key=lambda stack: (-stack.count, stack.point, stack.frames))
 
 

@@ -17,6 +17,7 @@ from gilk.engines.dtrace.tracing import Engine
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import GilkError, OutOfMemory, UsageError
 from gilk.lang.d.options import Options
+from gilk.lang.data import Kind
 from gilk.runs.clause_request import ClauseRequest
 from gilk.session.base import Probe
 from gilk.session.broker.client import BrokerClient
@@ -74,6 +75,7 @@ class ClauseSession(PreparedSession):
         super().__init__(drain, calibrate(), process.threads, len(rows))
         self._clauses = drain
         self._everything = list(rows)
+        self._files |= self._points.files
         self._why: dict[str, str] = {row.point: why for row, why in self._points.refused}
         self._due = [0.0, 0.0]
         self._found: list[CountedStack] = []
@@ -144,13 +146,20 @@ class ClauseSession(PreparedSession):
         stacked = next((each for each in self._engine.known if each.name == STACKS), None)
         if stacked is None:
             return []
-        found = []
+        found: list[CountedStack] = []
+        lines: tuple[str, ...] = ()
+
+        def resolve(kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
+            nonlocal lines
+            lines = tuple(self._symbols.lines(addresses))
+            return self._names.resolve(kind, pid, addresses)
+
         for key, count in self._clauses.stacks().items():
             row = self._points.rows.get(probe_of(key))
-            stack = decode(stacked.keys[1], key, self._names.resolve)
+            stack = decode(stacked.keys[1], key, resolve)
             if row is not None and isinstance(stack, Stack):
                 frames = tuple(line.decode("utf-8", "replace") for line in stack.lines)
-                found.append(CountedStack(row.point, frames, count))
+                found.append(CountedStack(row.point, frames, count, lines if any(lines) else ()))
         return added(found)
 
     # Duties.

@@ -7,6 +7,7 @@ import difflib
 import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import field
+from pathlib import Path
 
 from gilk.arch.syscalls import NUMBERS
 from gilk.engines.clauses.program import SidedClauses
@@ -17,7 +18,7 @@ from gilk.providers import pid, syscall, usdt
 from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.runs.clause_request import ClauseInstrument, ClauseRequest, builtin
 from gilk.session.inlined import NamedFunctions
-from gilk.session.request import Builtin, Request, Wanted, expand, without_instances
+from gilk.session.request import Builtin, Request, Wanted, expand, place_of, without_instances
 from gilk.spec.conditional import NamedPoint
 from gilk.splice.plan import Refusal
 from gilk.targets.process import Process
@@ -32,23 +33,26 @@ ITS_OWN_LOOP = "its-own-loop"
 class ClausePoints:
     """The points of some requests. ``enabled`` has the probes, ``rows`` the row of each, by its number.
 
-    ``refused``: rows of points that have no probe, with the reasons.
+    ``refused``: rows of points that have no probe, with the reasons. ``files``: of images, by name.
     """
 
     enabled: Enabled = field(default_factory=Enabled)
     rows: dict[int, ProbeRow] = field(default_factory=dict)
     refused: list[tuple[ProbeRow, str]] = field(default_factory=list)
+    files: dict[str, Path] = field(default_factory=dict)
 
-    def _row(self, point: str, function: str, image: str, kind: RecordKind | str) -> ProbeRow:
+    def _row(self, point: str, function: str, image: str, kind: RecordKind | str, address: int = -1) -> ProbeRow:
         """A row with its own iid or, if it counts, its own counter."""
         number = len(self.rows) + len(self.refused)
         counts = kind in (RecordKind.COUNT, RecordKind.STACK)
-        return ProbeRow(0 if counts else number + 1, point, function, image, str(kind), number if counts else -1)
+        iid, counter = (0, number) if counts else (number + 1, -1)
+        return ProbeRow(iid, point, function, image, str(kind), counter, address=address)
 
     def add(
-        self, point: str, function: str, image: str, kind: RecordKind | str, made: ProcessProbe, clauses: Sequence[int]
+        self, point: str, function: str, image: str, kind: RecordKind | str, made: ProcessProbe, clauses: Sequence[int],
+        address: int = -1,
     ) -> None:  # fmt: skip
-        row = self._row(point, function, image, kind)
+        row = self._row(point, function, image, kind, address)
         probe = DProbe(len(self.enabled.probes) + 1, *made.key)
         self.enabled.probes[probe.number] = probe
         self.enabled.clauses[probe.number] = list(clauses)
@@ -102,7 +106,8 @@ def _add_functions(
             continue
         kind = RecordKind.ENTRY if request.is_timed else str(first.kind)
         made = ProcessProbe(_key(process, first), (_site(first, "inlined" if first.inlined else request.where.where),))
-        found.add(point, name, image, _beginning(request, kind), made, sided.at)
+        found.add(point, name, image, _beginning(request, kind), made, sided.at, place_of(first))
+        found.files[image] = first.loaded.path
         if returns:
             made = ProcessProbe(_key(process, returns[0]), tuple(_site(each, "return") for each in returns))
             where = returns[0].point.where if first.inlined else "return"

@@ -9,6 +9,7 @@ from dataclasses import field
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from gilk.analysis.collector import without_collector
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, DProbe, Key, described
@@ -98,6 +99,7 @@ class Enabled:
         return sorted({tuple(each) for each in self.clauses.values()})
 
 
+@without_collector()
 def enable(
     program: tree.Program,
     process: Target | None,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gilk.errors import GilkError
@@ -22,7 +22,8 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The name of an address. ``function`` is empty if no symbol covers it, ``module`` if it is in no known image."""
+    """The name of an address. ``function`` is a variable for an address of data; it is empty if no symbol covers the
+    address, ``module`` if that is in no known image."""
 
     address: int
     module: str = ""
@@ -52,6 +53,7 @@ class SymbolNames:
         self._process, self._generated = process, generated
         self._loaded: tuple[Loaded, ...] = ()
         self._names: dict[int, Named] = {}
+        self._replaced: dict[Path, bool] = {}  # whether another file lies at the path of an image
         self.look()
 
     def look(self) -> None:
@@ -93,13 +95,35 @@ class SymbolNames:
     def frames(self, addresses: Sequence[int]) -> list[Named]:
         """The names of a stack's addresses, the innermost first. All others are return addresses, or the places where
         signals came."""
-        found: list[Named] = []
+        return [
+            name_of_return(self.name, address) if returns else self.name(address)
+            for address, returns in self._of_frames(addresses)
+        ]
+
+    def lines(self, addresses: Sequence[int]) -> list[str]:
+        """The lines of the source of a stack's addresses, such as ``parse.c:12``: those of the calls, except for the
+        innermost; '' where a line is not known, or where the file is no longer what the process has mapped."""
+        return [self._line(address - int(returns)) for address, returns in self._of_frames(addresses)]
+
+    def _of_frames(self, addresses: Sequence[int]) -> Iterator[tuple[int, bool]]:
+        """The addresses of a stack, each with whether it is a return address."""
         exact = True
         for address in addresses:
             restorer = not exact and self._is_restorer(address)
-            found.append(self.name(address) if exact or restorer else name_of_return(self.name, address))
+            yield address, not (exact or restorer)
             exact = restorer
-        return found
+
+    def _line(self, address: int) -> str:
+        from gilk.targets.lines import doubt, line_of  # here: D programs without such stacks need not wait for it
+
+        loaded = self._at(address)
+        image = None if loaded is None else self._image(loaded)
+        if loaded is None or image is None:
+            return ""
+        if loaded.path not in self._replaced:
+            self._replaced[loaded.path] = bool(doubt(loaded.path, image.content.hex()))
+        line = None if self._replaced[loaded.path] else line_of(loaded.path, address - loaded.bias)
+        return "" if line is None else str(line)
 
     def place(self, address: int) -> Named:
         """The module of an address; ``offset`` is the offset in the file's mapping there, and the function is empty."""
@@ -135,10 +159,14 @@ class SymbolNames:
         if loaded is None:
             return self._in_generated(address)
         image = self._image(loaded)
-        span = None if image is None else image.span_at(address - loaded.bias)
-        if span is None:
-            return Named(address, loaded.name, "", address - loaded.bias)
-        return Named(address, loaded.name, span.name, address - loaded.bias - span.start)
+        inside = address - loaded.bias
+        span = None if image is None else image.span_at(inside)
+        if span is not None:
+            return Named(address, loaded.name, span.name, inside - span.start)
+        variable = None if image is None else image.object_at(inside)
+        if variable is None:
+            return Named(address, loaded.name, "", inside)
+        return Named(address, loaded.name, variable.name.partition("@")[0], inside - variable.address)
 
     def _in_generated(self, address: int) -> Named:
         code = self._generated.at(address) if self._generated is not None else None

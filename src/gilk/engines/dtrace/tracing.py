@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, cast
 
+from gilk.analysis.collector import without_collector
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment
 from gilk.engines.dtrace.processor import Processor
@@ -164,6 +165,7 @@ class Engine:
 
     # From begin to end.
 
+    @without_collector()
     def begin(self) -> None:
         """Put the probes in, and fire BEGIN. A probe in the process that fires before BEGIN finds the program
         inactive."""

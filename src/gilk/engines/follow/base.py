@@ -114,6 +114,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         self._made.append(made)
         self._base.append(base + len(made.names))
         self._everything += made.rows
+        self._files[made.loaded.name] = made.loaded.path
         self.totals.asked += made.asked
         count, numbers = len(self._everything), np.arange(base, base + len(made.names))
         self.of_iid = _grown(self.of_iid, count + 1)

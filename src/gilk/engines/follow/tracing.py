@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gilk import activity
 from gilk.engines.follow.after import After
 from gilk.engines.follow.base import BaseFollower
 from gilk.engines.follow.ready import START, STOP, ReadyTrace
@@ -27,9 +28,11 @@ from gilk.session.broker.opened import remarks_unseen
 from gilk.session.libraries import Libraries
 from gilk.spec.event import Elapsed, Exit, Reach
 from gilk.targets.ended import unless_ended
+from gilk.targets.inlined_everywhere import remark
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
 from gilk.trace.flow import KERNEL, Flow
+from gilk.trace.flow_summary import FlowSummary, summary
 from gilk.trace.gates import Reached
 from gilk.trace.traced import NEVER, Omitted, TraceDescription
 from gilk.values import dataclass
@@ -239,6 +242,16 @@ class Tracing(ReadyTrace):
         for follower in self._followers:
             self._name_missing(follower)
         self.notes += stripped(self._followers)
+        self._name_inlined()
+
+    def _name_inlined(self) -> None:
+        """Note the functions that have no calls because they are inlined everywhere: those of the main program, or of
+        the images in the scope, if the trace has one."""
+        images = dict.fromkeys(
+            loaded for follower in self._followers for loaded, names in follower.names
+            if names and (loaded.main or str(self.scope))
+        )  # fmt: skip
+        self.notes += [note for loaded in images for note in remark(loaded.name, loaded.path)]
 
     def _name_missing(self, follower: BaseFollower) -> None:
         try:
@@ -269,6 +282,17 @@ class Tracing(ReadyTrace):
         """All calls, as a tree; None if nothing was recorded."""
         table = self._kept.table()
         return None if table is None else flow_build.build(table, self._about(), Tally(trace=self.traced()))
+
+    def summary(self) -> FlowSummary:
+        """The numbers of calls and threads of the flow, which need not be made for that."""
+        table = self._kept.table()
+        if table is None:
+            return FlowSummary({}, 0)
+
+        def tell(done: int) -> None:
+            activity.tell("summing up", done, table.num_rows, "records")
+
+        return summary(table, self._about(), Tally(trace=self.traced()), tell)
 
     @property
     def window(self) -> tuple[int, int]:

@@ -6,17 +6,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from gilk.analysis.collector import without_collector
 from gilk.analysis.without_liveness import WithoutLiveness
-from gilk.engines.scan.count import Progress, analysed, outcomes, without_collector
+from gilk.engines.scan.count import Progress, analysed, outcomes
 from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import keep, key_of, recall
 from gilk.image import lookup
 from gilk.image.elf import load
 from gilk.splice.figures import Survey, SurveyPart, SurveyTable
 from gilk.targets.image import analyse
+from gilk.targets.inlined_everywhere import inlined_everywhere
 from gilk.targets.lines import source_lines
 
 if TYPE_CHECKING:
+    from gilk.image.dwarf.inlined_everywhere import InlinedEverywhere
     from gilk.targets.kernel.link import Link
 
 
@@ -53,6 +56,12 @@ def sources(survey: Survey) -> dict[tuple[str, int], str]:
             lines = ((row, table.at(row.address)) for row in part.table.rows(part.image))
             found |= {(row.image, row.address): str(line) for row, line in lines if line is not None}
     return found
+
+
+def without_code(survey: Survey) -> dict[str, InlinedEverywhere]:
+    """The functions that are inlined wherever they are called, by image; images without such are missing."""
+    found = {part.image: inlined_everywhere(part.path) for part in survey.parts}
+    return {image: each for image, each in found.items() if each.names}
 
 
 def _kernel(link: Link | None, glob: str, progress: Progress, begun: float) -> Survey:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gilk.analysis.collector import without_collector
 from gilk.errors import GilkError, TargetError
 from gilk.session.broker.following import Following
 from gilk.session.broker.gates import ClientGates
@@ -103,6 +104,7 @@ class ClientState:
             self._following = session.following = Following(session, self._region)
         return {"number": self._region.part.number}
 
+    @without_collector()
     def insert(self, session: SharedSession, words: dict[str, Any], content: bytes) -> dict[str, Any]:
         """Insert probes; the answer has the outcome of each, by place in the request. Raises ProtocolError, GilkError;
         then nothing has changed."""
