@@ -59,7 +59,7 @@ def test_list_prints_the_probes_that_match(dtrace: Dtrace) -> None:
     start = int(found[0][0], 16)
     offsets = {f"{int(address, 16) - start:x}": words for address, words in found}
     listed = [row[4] for row in rows[6:]]
-    assert all(row[1:4] == [pid, "a.out", "text_hash"] for row in rows[6:])
+    assert all(row[1:4] == [pid, "work", "text_hash"] for row in rows[6:])
     assert listed == [offset for offset in offsets if offset in listed]
     assert all(re.search("nop|xchg +%ax,%ax", offsets[offset]) for offset in offsets.keys() - set(listed))  # padding
     assert rows[:6] == [
@@ -67,8 +67,8 @@ def test_list_prints_the_probes_that_match(dtrace: Dtrace) -> None:
         ["1", "dtrace", "BEGIN"],
         ["2", "dtrace", "END"],
         ["3", "dtrace", "ERROR"],
-        ["4", pid, "a.out", "text_hash", "entry"],
-        ["5", pid, "a.out", "text_hash", "return"],
+        ["4", pid, "work", "text_hash", "entry"],
+        ["5", pid, "work", "text_hash", "return"],
     ]
 
 

@@ -91,7 +91,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line for each event.")
 @click.option("-l", "listing", is_flag=True, help="List the probes that are meant, and enable none.")
 @click.option("-h", "header", is_flag=True, help="Write a C header of the providers that the program defines.")
-@click.option("-G", "link", is_flag=True, help="Write the object file that makefiles expect; nothing is in it.")
+@click.option("-G", "link", is_flag=True, help="Write the object file that makefiles expect; mark calls of probes.")
 @click.option("--words", type=click.IntRange(0), metavar="N", help="Print the words for letter N of the program.")
 @click.option("-e", "compile_only", is_flag=True, help="Compile, and exit.")
 @click.option("-q", "quiet", is_flag=True, help="Print only what the program prints.")

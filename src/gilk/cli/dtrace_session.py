@@ -44,7 +44,8 @@ def carry_out(name: str, asked: d_programs.Asked, manner: Manner) -> int:
                 case Mode.HEADER:
                     d_programs.write_header(consumer.compiled.program.interfaces, _scripts(asked), manner.output)
                 case Mode.LINK:
-                    d_programs.write_objects(_scripts(asked), asked.objects, manner.output)
+                    interfaces = consumer.compiled.program.interfaces
+                    d_programs.write_objects(_scripts(asked), asked.objects, manner.output, interfaces)
             return 0
     except GilkError as error:
         output.fail(messages.error(error.message), slug=error.slug, message=error.message, hint=error.hint)

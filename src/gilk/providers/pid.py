@@ -48,13 +48,13 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
         if description.function == "-":
             yield from _of_address(process, loaded, description)
             continue
-        image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
+        image = process.image(loaded.path)
         found = list(_places(image, partial(process.analysis, loaded), description))
         demangle.learn(span.name for span, _, _ in found)
         for span, name, where in found:
             given, start = GIVEN.get(name, INSIDE), span.start + loaded.bias
             sites = tuple([ProbeSite(loaded, part, point, given, start) for part, point in where])
-            yield ProcessProbe((provider, module, demangle.readable(span.name), name), sites)
+            yield ProcessProbe((provider, loaded.name, demangle.readable(span.name), name), sites)
 
 
 def _of_address(process: Target, loaded: Loaded, description: Description) -> Iterator[ProcessProbe]:
@@ -67,7 +67,7 @@ def _of_address(process: Target, loaded: Loaded, description: Description) -> It
         return
     for _, where in _inside(image, process.analysis(loaded), span, f"{address - span.start:x}"):
         sites = tuple([ProbeSite(loaded, part, point, INSIDE, span.start + loaded.bias) for part, point in where])
-        yield ProcessProbe((f"pid{process.pid}", "a.out", "-", description.name), sites)
+        yield ProcessProbe((f"pid{process.pid}", loaded.name, "-", description.name), sites)
 
 
 def _places(

@@ -11,6 +11,7 @@ import pytest
 from gilk.lang.d import ast, items, parser, unparse
 from gilk.lang.d.depth import HEIGHT, NESTING, children
 from gilk.lang.d.macros import Macros
+from gilk.lang.syntax.source import Source
 from tests.lang.d.programs import HERE, SCRIPTS, parsed, plain, program
 
 ERRORS = sorted(HERE.glob("syntax/err.*.d"))
@@ -169,6 +170,31 @@ def test_the_shape_of_a_declarator_is_read_from_the_name_outwards(text: str, sha
 def test_declarations_and_probe_descriptions_are_distinguished(text: str, kinds: list[type] | None) -> None:
     found = parsed(text)
     assert (None if found.program is None else [type(item) for item in found.program.items]) == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("int*x {}", items.Clause), ("int* {}", items.Clause), ("char[ac] {}", items.Clause),
+        ("int x;", items.Declaration), ("self int x;", items.Declaration), ("foo_t x;", items.Declaration),
+    ],
+)  # fmt: skip
+def test_with_pspec_an_ambiguous_text_is_a_description(text: str, kind: type) -> None:
+    found = parser.parse(Source("test", text), pspec=True).program, program(f"#pragma D option pspec\n{text}")
+    assert [[type(item) for item in each.items if type(item) is not items.Pragma] for each in found if each] == [
+        [kind]
+    ] * 2
+    without = parser.parse(Source("test", text)).program
+    assert kind is items.Declaration or without is None
+
+
+def test_a_description_stands_alone_at_the_end_of_what_is_no_script() -> None:
+    for text in ("BEGIN", "END { } tick-1s", "END { } int*x, y\n"):
+        ends = [parser.parse(Source("test", text), pspec=True, script=script) for script in (False, True)]
+        assert ends[0].program is not None and ends[1].program is None
+        assert [wrong.message for wrong in ends[1].diagnostics] == [
+            "expected predicate and/or actions following probe description"
+        ]
 
 
 def test_descriptions_are_without_blanks_and_macros() -> None:

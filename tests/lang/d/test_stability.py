@@ -18,7 +18,7 @@ from tests.lang.d.worlds import Known
 
 
 def compiled(text: str) -> tuple[Compiled, ProgramText]:
-    program = ProgramText("script", Source("test.d", text))
+    program = ProgramText("description", Source("test.d", text))
     return compile_programs([program], Macros({"target": 1}), Options(), Known()), program
 
 

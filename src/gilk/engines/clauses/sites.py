@@ -144,8 +144,7 @@ def _calls(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
 
 
 def _key(process: Process, wanted: Wanted) -> Key:
-    module = "a.out" if wanted.loaded.main else wanted.loaded.name
-    return f"pid{process.pid}", module, wanted.function.name, wanted.point.where
+    return f"pid{process.pid}", wanted.loaded.name, wanted.function.name, wanted.point.where
 
 
 def _site(wanted: Wanted, where: str) -> ProbeSite:

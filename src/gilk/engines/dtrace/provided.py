@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from gilk.engines.dtrace.called_probes import linked, types_of
 from gilk.errors import StoreError, UsageError
 from gilk.image.header import EHDR, EM_X86_64, SHDR
+from gilk.lang.d.called import definitions
 from gilk.lang.d.header import header
 from gilk.lang.d.tree import Interface
 from gilk.outputs import replaceable, replacing
 
-#: Functions that probes in headers by DTrace call; DTrace's -G takes these calls out.
-_THEIRS = re.compile(rb"__dtrace(?:enabled)?_\w+___\w+", re.ASCII)
 #: Section names. Without .note.GNU-stack, the linker would make stacks executable.
 _NAMES = b"\0.shstrtab\0.note.GNU-stack\0".ljust(32, b"\0")
 _IDENT = b"\x7fELF\2\1\1".ljust(16, b"\0")
@@ -30,16 +30,25 @@ def write_header(interfaces: Sequence[Interface], scripts: Sequence[str], output
     _write(output, header(interfaces, output.name).encode("utf-8", "surrogateescape"))
 
 
-def write_objects(scripts: Sequence[str], objects: Sequence[str], output: Path | None) -> None:
-    """Write an empty object file for each of ``scripts``, or a single ``output``. ``objects``: the files to link with.
+def write_objects(
+    scripts: Sequence[str], objects: Sequence[str], output: Path | None, interfaces: Sequence[Interface] = ()
+) -> None:
+    """Write an object file for each of ``scripts``, or a single ``output``. ``objects``: the files to link with; those
+    that call probes as functions are changed. The object files are empty if there are none such.
 
-    Raises UsageError `foreign-dtrace-object`, StoreError.
+    Raises UsageError `foreign-dtrace-object`, `not-for-a-header`, StoreError, CompileError.
     """
-    for name in objects:
-        _check(name)
+    types = types_of(interfaces)
+    given = {name: _read(name) for name in dict.fromkeys(objects)}
+    made = {name: linked(name, content, types) for name, content in given.items()}
+    probes = {probe for _, found in made.values() for probe in found}
+    content = _compiled(definitions(probes)) if probes else _empty_object()
+    for name, (changed, _) in made.items():
+        if changed != given[name]:
+            _write(Path(name), changed)
     named = (_beside(name, ".o") if name.endswith(".d") else Path("d.out") for name in scripts)
     for path in [output] if output is not None else dict.fromkeys(named):
-        _write(path, _empty_object())
+        _write(path, content)
 
 
 def _beside(script: str, suffix: str) -> Path:
@@ -47,19 +56,21 @@ def _beside(script: str, suffix: str) -> Path:
     return Path(Path(script).name).with_suffix(suffix)
 
 
-def _check(name: str) -> None:
-    """Check that an object file was not compiled with another dtrace's header. With gilk's header, it has its probes
-    already.
-
-    Raises UsageError `foreign-dtrace-object`.
-    """
+def _read(name: str) -> bytes:
     try:
-        found = _THEIRS.search(Path(name).read_bytes())
+        return Path(name).read_bytes()
     except OSError as error:
         raise UsageError("foreign-dtrace-object", f"cannot read {name}: {error.strerror}") from None
-    if found is not None:
-        what = f"{name} calls {found[0].decode()}, which a header that another dtrace made has declared"
-        raise UsageError("foreign-dtrace-object", what, "make the header with gilk dtrace -h, and compile again")
+
+
+def _compiled(text: str) -> bytes:
+    from gilk.toolchain import compilers  # here: most object files need no compiler
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "probes.S"), Path(folder, "probes.o")
+        source.write_text(text)
+        compilers.compile_object(source, made, [])
+        return made.read_bytes()
 
 
 def _empty_object() -> bytes:

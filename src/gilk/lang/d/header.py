@@ -16,7 +16,7 @@ from gilk.lang.d.tree import Interface
 from gilk.lang.types import Array, Enumeration, Float, Integer, Pointer, String, Type, text
 
 #: The number of arguments that D reaches as arg0, arg1...; further arguments are evaluated and ignored.
-_FETCHED = 10
+FETCHED = 10
 _INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long"}
 _ANYTHING = "const volatile void *"
 
@@ -114,8 +114,8 @@ def _probe(provider: str, probe: str, types: Sequence[Type]) -> str:
     """A probe's function, which is always inlined: it converts the arguments to the defined types, and places the probe
     in its caller.
     """
-    rows = [_passed(provider, probe, type_) for type_ in types]
-    fetched = rows[:_FETCHED]
+    rows = [passed(provider, probe, type_) for type_ in types]
+    fetched = rows[:FETCHED]
     return _PROBE.format(
         **_names(provider, probe, types),
         **{"provider": provider, "name": probe},
@@ -128,11 +128,11 @@ def _probe(provider: str, probe: str, types: Sequence[Type]) -> str:
         ),
         # Memory to which an argument points has to be written before the probe.
         clobber='\n\t\t: "memory"' if any(declared == _ANYTHING for declared, _, _ in fetched) else "",
-        unused="".join(f"\n\t(void)arg{number};" for number in range(_FETCHED, len(rows))),
+        unused="".join(f"\n\t(void)arg{number};" for number in range(FETCHED, len(rows))),
     )
 
 
-def _passed(provider: str, probe: str, type_: Type) -> tuple[str, str, str]:
+def passed(provider: str, probe: str, type_: Type) -> tuple[str, str, str]:
     """A parameter's type, its size in the note (negative if signed), and the constraint that tells the compiler where
     to keep it.
 

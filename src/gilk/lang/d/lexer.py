@@ -80,6 +80,9 @@ _NAME = r"[A-Za-z_]\w*+\s*+"
 _UNKNOWN_TYPE = re.compile(rf"[A-Za-z_]\w*+(?:\s++\**+\s*+{_NAME}[;,\[(]|\*++\s*+{_NAME};)", re.ASCII)
 
 
+_GLOB = frozenset("*[")
+
+
 def describes(found: re.Match[str], types: Collection[str]) -> bool:
     """Whether a text of the letters of descriptions, found at top level, is a description and not the begin of a
     declaration.
@@ -91,9 +94,11 @@ def describes(found: re.Match[str], types: Collection[str]) -> bool:
 
 
 class Lexer:
-    """A lexer. ``pragmas`` and ``markers``: the contents of the control lines so far."""
+    """A lexer. ``pragmas`` and ``markers``: the contents of the control lines so far. ``pspec``: whether what may be a
+    description is one, though it may be the begin of a declaration, too (the option of that name)."""
 
-    def __init__(self, source: Source, substitution: Substitution) -> None:
+    def __init__(self, source: Source, substitution: Substitution, pspec: bool = False) -> None:
+        self.pspec = pspec
         self.source, self.text, self.position = source, source.text, 0
         self.substitution = substitution
         self.pragmas: list[items.Pragma] = []
@@ -122,11 +127,12 @@ class Lexer:
         """Whether a probe's description, and not a declaration, comes next at top level.
 
         A text with a letter that no type can have is a description. Otherwise it is a declaration if it begins with a
-        keyword or the name of a type, or, since not all types may be known, if it looks like one: ``foo_t *x;``
+        keyword or the name of a type, or, since not all types may be known, if it looks like one: ``foo_t *x;`` With
+        the option pspec a star or a bracket makes it a description.
         """
         self._skip()
         found = DESCRIPTION.match(self.text, self.position)
-        return found is not None and describes(found, types)
+        return found is not None and (describes(found, types) or (self.pspec and not _GLOB.isdisjoint(found[0])))
 
     def description(self) -> items.ProbeText:
         """probe_specifier: PSPEC | INT"""
@@ -182,6 +188,7 @@ class Lexer:
         said = ControlLine(self.text[start + 1 : end], Span(start, end), min(end + 1, len(self.text)), file).read()
         if isinstance(said, items.Pragma):
             self.pragmas.append(said)
+            self.pspec = self.pspec or (said.kind == "option" and said.words[:1] == ("pspec",))
         elif said is not None:
             self.markers.append(said)
 

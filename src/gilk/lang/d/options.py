@@ -56,7 +56,7 @@ REFUSED = {
     **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
     **dict.fromkeys(("bpflog",), _BPF),
     **dict.fromkeys(("core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
-    **dict.fromkeys(("tregs", "late", "lazyload", "useruid", "pspec"), _OWN),
+    **dict.fromkeys(("tregs", "late", "lazyload", "useruid"), _OWN),
     **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
     "pcapsize": "there is no pcap()",
 }
@@ -114,6 +114,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "droptags": (OptionShape.FLAG, 0),
     "defaultargs": (OptionShape.FLAG, 0),
     "argref": (OptionShape.FLAG, 0),
+    "pspec": (OptionShape.FLAG, 0),
     "zdefs": (OptionShape.FLAG, 0),
     "cpp": (OptionShape.FLAG, 0),
     "define": (OptionShape.WORDS, ""),

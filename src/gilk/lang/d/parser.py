@@ -35,14 +35,21 @@ class Parsed:
     begun: items.ProgramSyntax | None = None
 
 
-def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = ()) -> Parsed:
+def parse(
+    source: Source,
+    macros: Macros | None = None,
+    types: Iterable[str] = (),
+    pspec: bool = False,
+    script: bool = False,
+) -> Parsed:
     """Read a program. ``types``: names of types from elsewhere, in addition to D's own and those that the program
-    declares.
+    declares. ``pspec``: the option. ``script``: whether the text is of a file, whose last description needs a
+    predicate or actions, too.
 
     Reading stops at the first mistake, like DTrace, since later errors mostly follow from the first.
     """
     substitution = Substitution(macros or Macros())
-    parser = Parser(Lexer(source, substitution), types)
+    parser = Parser(Lexer(source, substitution, pspec), types, script)
     try:
         program = parser.program()
         wrong = tuple(
@@ -59,8 +66,9 @@ def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = (
 
 
 class Parser(Definitions):
-    def __init__(self, lexer: Lexer, types: Iterable[str] = ()) -> None:
+    def __init__(self, lexer: Lexer, types: Iterable[str] = (), script: bool = False) -> None:
         super().__init__(lexer, types)
+        self._script = script
         self._found: list[items.Item] = []
 
     def program(self) -> items.ProgramSyntax:
@@ -103,13 +111,13 @@ class Parser(Definitions):
     def _clause(self) -> items.Clause:
         """clause: description (',' description)* ['/' expression '/'] '{' statement* '}'
 
-        A description may stand alone at the end of the program, as in ``-n BEGIN``.
+        A description may stand alone at the end of a program that is no script, as in ``-n BEGIN``.
         """
         probes = [self.lexer.description()]
         while self.accept(","):
             probes.append(self.lexer.description())
         predicate = self._predicate() if self.at("/") else None
-        if not self.at("{") and (predicate is not None or self.peek().kind is not TokenKind.END):
+        if not self.at("{") and (predicate is not None or self._script or self.peek().kind is not TokenKind.END):
             what = "actions { }" if predicate is not None else "predicate and/or actions"
             after = "probe description and predicate" if predicate is not None else "probe description"
             at = predicate.span if predicate is not None else probes[0].span

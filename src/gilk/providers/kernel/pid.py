@@ -43,13 +43,12 @@ def _of_file(
         image = users.image(file)
     except ImageError:
         return
-    module = "a.out" if file.loaded.main else file.loaded.name
     functions = lookup.matching(image, description.function or "*")
     for span, name, where in places(image, lambda: users.analysis(file), functions, description.name):
         start = image.offset_of(span.start)
         user = tuple(_fires(image, file, name, start, where))
         if user:
-            key = (provider, module, demangle.readable(span.name), name)
+            key = (provider, file.loaded.name, demangle.readable(span.name), name)
             yield KernelProbe(key, None, user=user, number=number << _FILE | span.start)
 
 

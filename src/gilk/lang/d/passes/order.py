@@ -53,7 +53,7 @@ OF_ALL = (
     Pass(
         "reading", reading.run,
         "dtrace(1) parses a whole text before it looks at a clause. Where one cannot be read on, it ends.",
-        reads=("macros",),
+        reads=("macros", "options"),
     ),
     Pass(
         "arguments", arguments.run,

@@ -20,17 +20,18 @@ def run(unread: Unread, state: Invocation) -> Units:
     """Parse all texts. Raises DoesNotCompile."""
     types: set[str] = set()
     libraries = []
+    pspec = state.options.flag("pspec")
     for text in unread.libraries:
         libraries.append(_parsed(text, state.macros, types))
         types |= _typedefs(libraries[-1].program)
-    return Units(tuple(libraries), tuple(_parsed(text, state.macros, types) for text in unread.texts))
+    return Units(tuple(libraries), tuple(_parsed(text, state.macros, types, pspec) for text in unread.texts))
 
 
-def _parsed(text: ProgramText, macros: Macros, types: set[str]) -> ParsedText:
+def _parsed(text: ProgramText, macros: Macros, types: set[str], pspec: bool = False) -> ParsedText:
     if text.refused:
         wrong = Diagnostic(SyntaxTag.D_PDESC_INVAL, Span(0, 0), text.refused)
         raise DoesNotCompile(Wrong(text, text.source.name, 0, wrong))
-    found = parse(text.source, replace(macros, argref=True), types)
+    found = parse(text.source, replace(macros, argref=True), types, pspec, text.kind == "script")
     program = found.begun if found.program is None else found.program
     assert program is not None
     return ParsedText(text, program, found.used)
