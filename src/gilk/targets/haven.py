@@ -10,8 +10,8 @@ next thing that the thread does by itself is to go on where it was. A system cal
 
 The frame lies in memory of gilk's, once there is some. Before, and while that memory is taken out, it lies below the
 thread's own stack pointer, if that points into the thread's own stack: in a heap, where Go has its stacks and
-coroutines may have theirs, other data lies below a stack pointer. What the frame overwrites is put back all the same: a
-signal's stack may be a part of a stack, too.
+coroutines may have theirs, other data lies below a stack pointer. The bytes that the frame overwrites are put back all
+the same: a signal's stack may be a part of a stack, too.
 """
 
 from __future__ import annotations
