@@ -43,6 +43,7 @@ format: venv ## let ruff lay out the code
 
 stress: venv ## hundreds of thousands of cases, real programs under every point: an hour
 	@tools/setup stress
+	@tools/setup venv "$(PYTHON)" "$(VENV)" dev,go
 	$(RUN) -m pytest -n $(JOBS) -q -m stress --timeout 7200
 
 zoo: venv ## sessions come and go for ten minutes at thirty kinds of programs at once, clients are killed at any moment

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import gilk
 from tests.behaviour.harness import Loop, differences, leftovers, plain, run, run_gilk, wait_for
-from tests.programs.build import build_go
+from tests.programs.build import build_go, newest_go
 from tests.seldom import seldom
 
 #: An instrument that needs some kilobytes of stack, which goroutines do not have.
@@ -41,9 +41,18 @@ ENOUGH = 2000
 CALLS = 40 * 201  # of deep(): four workers go ten rounds, from level 200 down to 0
 
 
+@pytest.fixture(scope="module", params=["installed", pytest.param("newest", marks=pytest.mark.stress)])
+def go(request: pytest.FixtureRequest) -> str:
+    """The command of a Go toolchain: the machine's own or, in `make stress`, the newest; GILK_GO names another one."""
+    chosen = os.environ.get("GILK_GO", "go") if request.param == "installed" else newest_go()
+    if chosen is None:
+        pytest.skip("no newer Go is installed: pip install gilk[go]")
+    return chosen
+
+
 @pytest.fixture(scope="module")
-def program() -> Path:
-    return build_go("steady")
+def program(go: str) -> Path:
+    return build_go("steady", go=go)
 
 
 def guards(pid: int) -> int:
@@ -193,9 +202,9 @@ def test_a_splice_where_go_could_suspend_a_goroutine_is_refused(program: Path, p
         assert "no-room" not in refused
 
 
-def test_stripped_and_position_independent_go_programs_are_counted() -> None:
+def test_stripped_and_position_independent_go_programs_are_counted(go: str) -> None:
     for flags in (("-ldflags=-w",), ("-buildmode=pie",)):
-        ran = run(["steady*:main.hot:blocks=count"], [build_go("steady", *flags)])
+        ran = run(["steady*:main.hot:blocks=count"], [build_go("steady", *flags, go=go)])
         assert (ran.status, ran.stdout) == (0, b"ok steady\n")
         assert max(ran.report["counts"].values()) > ENOUGH
 
@@ -204,7 +213,11 @@ def test_go_signal_handlers_are_instrumented_before_go_installs_them(program: Pa
     """A goroutine may be suspended before gilk looks at handlers, and the address of a bounce's jump would end the
     program."""
     lines = [line.split() for line in subprocess.check_output(["nm", program], text=True).splitlines()]
-    places = [int(line[0], 16) for line in lines if re.fullmatch(r"runtime\.sig(tramp|return)(\.abi0)?", line[-1])]
+    places = [
+        int(line[0], 16)
+        for line in lines
+        if re.fullmatch(r"runtime\.sig(tramp|return(__sigaction)?)(\.abi0)?", line[-1])
+    ]
     assert len(places) == 2
     with gilk.launch([str(program)]) as target, target.session() as session:
 

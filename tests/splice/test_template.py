@@ -230,3 +230,10 @@ def test_an_entry_without_its_return_is_kept_unless_calls_and_loops_would_look_a
         expected = (made.unit_owner != made.unit_owner[unit]) | (not lost)
         assert (lacking.entered() == expected).all()
         assert lacking.reasons() == {int(made.unit_owner[unit]): "rseq"}
+
+
+def test_a_template_of_an_image_without_functions_is_empty() -> None:
+    """A packed program has none."""
+    empty = PlanTemplate.of_columns({})
+    assert len(empty.unit_start) == len(empty.code) == 0
+    assert len(PlanTemplate.from_arrays(empty.to_arrays()).unit_start) == 0

@@ -259,7 +259,8 @@ def of_line(process: Code, spec: Spec) -> Iterator[tuple[Loaded, Function, Point
 def _meant(process: Code, spec: Spec) -> list[Loaded]:
     images = process.loaded()
     if not images:
-        raise TargetError("no-such-process", f"{process.who} has ended")
+        why = "has ended, or executes no code of a file, as a packed program does"
+        raise TargetError("no-such-process", f"{process.who} {why}")
     matching = [image for image in images if (image.is_meant(spec.image) if spec.image else image.main)]
     if not matching:
         names = ", ".join(image.name for image in images)

@@ -193,11 +193,13 @@ class PlanTemplate:
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, Array]) -> PlanTemplate:
-        """A template of columns of numbers of any width. Raises OverflowError when a number is too large."""
+        """A template of columns of numbers of any width; one that is not there is empty, as for an image without
+        functions. Raises OverflowError when a number is too large."""
         narrow = {name: column.astype(_type_of(name)) for name, column in columns.items()}
         if any(not np.array_equal(narrow[name], column) for name, column in columns.items()):
             raise OverflowError("an image beyond 2 GiB")
-        return cls(**narrow)
+        empty = {field.name: np.zeros(0, _type_of(field.name)) for field in fields(cls)}
+        return cls(**{**empty, **narrow})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> PlanTemplate:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from gilk.errors import TargetError
 from gilk.targets import caches
 from gilk.targets.copies import ONLY_COPIED_NOTHING, OnlyCopied
+from gilk.targets.given_blocks import give_blocks
 from gilk.targets.held import Held
 from gilk.targets.live_code import LiveCode
 from gilk.targets.mapping import Mapper
@@ -247,9 +248,12 @@ class Changer:
         self._held().copies = self._mapper.exchange(self._held().copies)
 
     def _attach_blocks(self, threads: dict[int, Thread]) -> None:
-        """Point the GS base of threads that have no block at the control page, by which they find one at their next
+        """Give threads a block, or point their GS base at the control page, by which they find one at their next
         hit."""
         held = self._held()
+        if held.data:
+            with contextlib.suppress(OSError):  # if the program has made gilk's memory inaccessible
+                give_blocks(self._process.pid, threads.values(), held, self._memory)
         for thread in threads.values() if held.data else ():
             if not held.data <= thread.registers.gs_base < held.data + held.data_size:
                 thread.attach_block(held.data)

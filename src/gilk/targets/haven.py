@@ -9,7 +9,9 @@ another one there by the tracer, and returns to the same place. So whenever its 
 next thing that the thread does by itself is to go on where it was. A system call that it was in is restarted.
 
 The frame lies in memory of gilk's, once there is some. Before, and while that memory is taken out, it lies below the
-thread's own stack pointer, if that certainly points into a stack: in a heap, other data lies below a stack pointer.
+thread's own stack pointer, if that points into the thread's own stack: in a heap, where Go has its stacks and
+coroutines may have theirs, other data lies below a stack pointer. The bytes that the frame overwrites are put back all
+the same: a signal's stack may be a part of a stack, too.
 """
 
 from __future__ import annotations
@@ -45,10 +47,16 @@ _CONTEXT = struct.Struct("<2Q QI4xQ 18Q 4H 4Q Q 64x Q")  # struct ucontext with 
 
 @dataclass(frozen=True)
 class Haven:
-    """The place where a thread stands before it goes back: ``code`` is its rip there, ``frame`` its stack pointer."""
+    """The place where a thread stands before it goes back: ``code`` is its rip there, ``frame`` its stack pointer.
+    ``content``: the bytes that were at ``frame`` before."""
 
     code: int
     frame: int
+    content: bytes
+
+    def put_back(self, memory: Memory) -> None:
+        """Write what the frame has overwritten; the thread must not need the frame any more. Raises OSError."""
+        memory.write(self.frame, self.content)
 
 
 class _Vector(ctypes.Structure):
@@ -69,28 +77,33 @@ def prepare(thread: Thread, mask: int, memory: Memory, place: Shelter | None) ->
     frame = at - _CONTEXT.size & -16
     if frame < place.low:
         return None
+    found = Haven(place.code, frame, memory.read(frame, at + len(state) - frame))
     memory.write(frame, _context(thread, mask, at))
     memory.write(at, state)
-    return Haven(place.code, frame)
+    return found
 
 
 def on_stack(thread: Thread, pid: int, memory: Memory) -> Shelter | None:
     """A place below the thread's own stack pointer; None where that may point into anything but a stack, or there is no
     room."""
     maps = read_maps(pid)
-    low = _low_end(thread.registers.rsp, maps)
+    low = _low_end(thread.registers, maps, memory)
     code = min(find_restorers(maps, memory), default=0) if low else 0
     return Shelter(code, low + _LEAST, thread.registers.rsp - _RED_ZONE) if code else None
 
 
-def _low_end(rsp: int, maps: tuple[Mapping, ...]) -> int:
-    """The low end of the stack that holds ``rsp``: the first thread's stack, or a mapping of its own with a guard below
-    it; 0 for any other memory."""
-    below = 0
+def _low_end(registers: ptrace.Registers, maps: tuple[Mapping, ...], memory: Memory) -> int:
+    """The low end of the stack into which the stack pointer points; 0 if that is not the thread's own stack.
+
+    That is the first thread's stack, or a mapping with a guard below it that has the thread's control block at its
+    end, as C libraries make them: the block begins with its own address (System V ABI x86-64, 3.4.6).
+    """
+    below, rsp, block = 0, registers.rsp, registers.fs_base
     for mapping in maps:
         if mapping.start <= rsp < mapping.end:
             guarded = mapping.start == below and mapping.permissions == "rw-p" and not mapping.path
-            return mapping.start if mapping.path == "[stack]" or guarded else 0
+            own = rsp < block < mapping.end and memory.some(block, 8) == struct.pack("<Q", block)
+            return mapping.start if mapping.path == "[stack]" or (guarded and own) else 0
         below = mapping.end if mapping.permissions.startswith("---") else 0
     return 0
 

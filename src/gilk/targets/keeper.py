@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from gilk.errors import TargetError
-from gilk.targets import advised, caches
+from gilk.targets import advised, caches, taken_away
 from gilk.targets import copies as code_copies
 from gilk.targets import gates as held_threads
 from gilk.targets.batch import Batch
@@ -169,6 +169,8 @@ class Keeper:
         return [combine(removed, [])] if removed else [], [combine([], added)] if added else []
 
     def _make(self, wanted: _Prepared) -> Outcome:
+        if wanted.add:
+            taken_away.check(self.process, self.held)
         try:
             outcome = self._changer.apply(wanted.task)
         except OSError:
@@ -250,8 +252,7 @@ class Keeper:
                 code_copies.mirror(self.memory, self.held.copies, at, values, code_copies.ONLY_COPIED_NOTHING)
 
     def forget(self, number: int) -> None:
-        """Drop a batch that has no active units. A forked child may still have it in force, so the keeper remembers it
-        until the end."""
+        """Drop a batch without active units. A forked child may still have it in force: it is remembered to the end."""
         self._batches.forget(number)
 
     def put_back(self, copies: tuple[Copy, ...]) -> None:
@@ -301,6 +302,7 @@ class Keeper:
         return True
 
     def _undo_own(self, staged: list[LiveBatch]) -> bool:
+        self.notes += taken_away.notes(self.process, self.held)
         with contextlib.suppress(OSError):  # the program has made gilk's memory inaccessible
             self._open_gates()
         self.semaphores.lower_all()
@@ -336,15 +338,13 @@ class Keeper:
         self.held.gates.add(control)
 
     def have_no_gates(self, control: int) -> None:
-        """Note that the client with this control page goes, and release the threads that wait for it. The page is still
-        mapped."""
+        """Note that the client with this control page goes, and release the threads that wait for it."""
         self.held.gates.discard(control)
         if self.present():
             held_threads.open_gates(self.memory, control)
 
     def present(self) -> bool:
-        """Whether the address space that was set up is still there: the process has neither ended nor executed another
-        program."""
+        """Whether the process has neither ended nor executed another program since it was set up."""
         return not self.held.code or self.process.still_has(self.held.code)
 
     # Between requests.
@@ -370,8 +370,7 @@ class Keeper:
             yield child
 
     def undo(self, staged: list[LiveBatch]) -> bool:
-        """Undo everything in a child, which may have any of the batches in force; returns whether its code is then what
-        it was."""
+        """Undo everything in a child, which may have any batch in force; returns whether its code is what it was."""
         try:
             if any(copy.in_force for copy in self.held.copies):
                 # If the exchange fails, the batches are undone in the copies.
@@ -388,8 +387,7 @@ class Keeper:
         return restored
 
     def _undo_last_first(self, staged: list[LiveBatch]) -> None:
-        """Undo all batches, any of which may be in force, the newest first: where several touch the same bytes, the
-        newest was applied last."""
+        """Undo all batches, any of which may be in force, the newest first: it was applied last where several touch."""
         batches = [one.batch for one in staged]
         changes = [combine([batch], []) for batch in reversed(batches)]
         self._changer.apply(Task(changes, [], Places(batches), Places([]), lenient=True))

@@ -81,13 +81,14 @@ class LinuxProcess:
         return sampled(self.threads, self.memory, held, patches, stack)
 
     def still_has(self, address: int) -> bool:
-        """Whether gilk's mapping at ``address`` is still there. The open memory file reads nothing once the address
-        space has gone (proc(5)). If another process shares that memory, a fresh memory file is read as well: this
-        process may have executed another program by now."""
+        """Whether the address space in which gilk has mapped memory at ``address`` is still there. The open memory file
+        reads nothing once that has gone (proc(5)), and fails where the program has unmapped the memory or made it
+        inaccessible. If another process shares the address space, a fresh memory file is read as well: this process may
+        have executed another program by now."""
         try:
             return bool(self.memory.read(address, 1)) and self._has_now(address)
         except OSError:
-            return self._has_unreadable(address)
+            return not self.threads.sharing.known or self._has_unreadable(address)
 
     def _has_unreadable(self, address: int) -> bool:
         """Whether gilk's memory is there, but the process has made it inaccessible."""

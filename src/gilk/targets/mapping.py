@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from gilk.errors import TargetError
 from gilk.targets import copies, haven
 from gilk.targets.copies import Copy
+from gilk.targets.given_blocks import write_key
 from gilk.targets.held import ArenaMap, Held
 from gilk.targets.maps import Mapping, occupied
 from gilk.targets.refusals import check_free, check_gs, expecting, refusable
@@ -102,6 +103,7 @@ class Mapper:
             call.anonymous(arena.start, arena.held + _PAGE)
             held.arenas.append(arena)
             call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
+            write_key(self._pid, arena, self._memory)
             call.again(held.code + arena.offset, arena.size, arena.base)
 
     def map_side(self, blocks: int) -> int:

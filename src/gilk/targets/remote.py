@@ -69,6 +69,7 @@ class Remote(SystemCalls):
         self._mask = mask
         self._gate = _gate(pid, memory)
         self._haven: Haven | None = None
+        self._overwritten: list[Haven] = []
         self.late: list[int] = []
         self.lost = False  # whether the thread has not come back in time
         self._shelter(memory.haven or haven.on_stack(thread, pid, memory))
@@ -78,8 +79,15 @@ class Remote(SystemCalls):
         its signals; the frame has its own mask."""
         self._haven = haven.prepare(self._thread, self._mask, self._memory, place)
         if self._haven is not None:
+            if place is not self._memory.haven:
+                self._overwritten.append(self._haven)
             ptrace.set_registers(self._thread.tid, self._sheltered())
         ptrace.set_mask(self._thread.tid, _ALL)
+
+    def put_back(self) -> None:
+        """Put back what lay below the thread's stack pointer; the thread's registers must be its own again."""
+        while self._overwritten:
+            self._overwritten.pop().put_back(self._memory)
 
     def leave_our_memory(self) -> None:
         self._memory.haven = None
@@ -242,6 +250,7 @@ def _borrowed(thread: Thread, world: PtracedThreads, memory: ProcessMemory) -> I
                 thread.dirty = False
                 for number in borrowed.late:
                     ptrace.send(world.pid, thread.tid, number)
+                borrowed.put_back()
     except ptrace.Late:
         world.give_up(thread, mask)
         raise TargetError(

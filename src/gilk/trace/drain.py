@@ -332,7 +332,16 @@ class Drain:
         self._fold(index)
         for number in np.flatnonzero(self._bad[index]).tolist():
             self._repair(index, number)
-        for name in ("pid", "tid", "birth", "busy", "inside", "owner", "state"):  # state last: it hands the block over
+        for name in (
+            "pid",
+            "tid",
+            "birth",
+            "busy",
+            "inside",
+            "holder",
+            "owner",
+            "state",
+        ):  # state last: it hands the block over
             head[name] = 0
         return [chunk for chunk in taken if chunk is not None]
 

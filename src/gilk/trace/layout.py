@@ -59,6 +59,7 @@ BLOCK = np.dtype(
         ("ring", RING, (CLASSES,)),
         ("side_rsp", "<u8"),
         ("advising", ADVISING),
+        ("holder", "<u8"),
     ]
 )
 RING_CLASS = np.dtype([("offset", "<u4"), ("size", "<u4")])

@@ -165,7 +165,7 @@ struct gilk_block {
 	gilk_u32 index;
 	gilk_u32 pid; /* the client's number for its own process; for others, their own number */
 	gilk_u32 tid; /* gettid(2): in a PID namespace, the thread's own number there */
-	gilk_u64 birth; /* tsc when claimed */
+	gilk_u64 birth; /* tsc when the thread first used it; 0: it has not yet */
 	gilk_u64 busy;	/* nonzero while an instrument that calls out runs */
 	gilk_u64 nested; /* hits skipped because of busy */
 	gilk_u64 inside; /* how many instruments of those that announce themselves are running */
@@ -173,6 +173,7 @@ struct gilk_block {
 	struct gilk_ring ring[GILK_CLASSES]; /* at 64 */
 	gilk_u64 side_rsp; /* at 192: the program's stack pointer while the side stack is in use; 0: it is free */
 	struct gilk_advising advising; /* at 200 */
+	gilk_u64 holder; /* at 264: owner, also while that is cleared */
 };
 
 /*

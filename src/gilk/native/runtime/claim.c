@@ -8,13 +8,19 @@
  */
 #include "runtime.h"
 
-/* A forked child has its parent's fs base; the key distinguishes the two. */
-static gilk_u64 process_key(gilk_u32 pid)
+_Static_assert(__builtin_offsetof(struct gilk_block, holder) == 264, "targets/given_blocks.py");
+_Static_assert(__builtin_offsetof(struct gilk_control, next) == 80, "targets/given_blocks.py");
+
+/*
+ * A forked child has its parent's fs base; the key distinguishes the two. gilk writes it for the process itself
+ * (targets/given_blocks.py), so that no thread has to ask for the process's number.
+ */
+static gilk_u64 process_key(void)
 {
 	gilk_u64 key = gilk_key;
 
 	if (!key) {
-		key = (pid + 1UL) * 0x9e3779b97f4a7c15UL | 1;
+		key = (host_pid() + 1UL) * 0x9e3779b97f4a7c15UL | 1;
 		gilk_key = key;
 	}
 	return key;
@@ -200,50 +206,64 @@ static void make_owned(struct gilk_control *control, struct gilk_block *own, gil
 	do {
 		generation = __atomic_load_n(&control->generation, __ATOMIC_ACQUIRE);
 		give_parts(control, own, owner);
+		own->holder = owner;
 		__atomic_exchange_n(&own->owner, owner, __ATOMIC_SEQ_CST);
 	} while (__atomic_load_n(&control->generation, __ATOMIC_SEQ_CST) != generation);
 	__atomic_fetch_sub(&control->claiming, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Whether the block is this thread's, and was only marked so that the thread looks up its parts again. */
-static int is_cleared(const struct gilk_block *block, gilk_u32 pid, gilk_u32 tid)
+/*
+ * Whether the block is this thread's, but has no owner: gilk has given it to the thread while that stood still, or has
+ * cleared its owner so that the thread looks up its parts again. This makes no system call, which a filter that the
+ * program has installed meanwhile (seccomp) might answer by killing it.
+ */
+static int is_cleared(const struct gilk_block *block, gilk_u64 owner)
 {
 	if ((const void *)block == (const void *)gilk_params.control || block->state != 1)
 		return 0;
-	return !block->owner && block->pid == pid && block->tid == tid;
+	return !block->owner && block->holder == owner;
+}
+
+/* A block for a thread that has none; null, and the hit is counted as lost, if all are in use. */
+static struct gilk_block *fresh(struct gilk_control *control)
+{
+	struct gilk_block *block;
+
+	if (is_in_advice(control))
+		return 0;
+	block = find(control);
+	if (!block) {
+		__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);
+		return block;
+	}
+	name(block, known_pid(host_pid()), host_tid());
+	block->side_top = 0;
+	block->advising.high = 0;
+	__atomic_store_n(&block->state, 1, __ATOMIC_RELEASE); /* of one that was taken over, its name before that */
+	return block;
 }
 
 /* Returns 1 if the thread now has a block; 0 if there is none, and then counts the hit as lost. */
 gilk_u32 gilk_claim(void)
 {
 	struct gilk_control *control = gilk_params.control;
-	gilk_u32 pid = host_pid(), tid;
-	gilk_u64 key = process_key(pid);
 	struct gilk_block *block = host_block();
+	gilk_u64 owner = host_self() + process_key();
 
-	if (host_owner() == host_self() + key) {
+	if (host_owner() == owner) {
 		give_side_stack(block); /* the block was claimed from another arena, or before there were side stacks */
 		give_advice_stack(block);
 		return 1;
 	}
-	pid = known_pid(pid);
-	tid = host_tid();
-	if (!is_cleared(block, pid, tid)) {
-		if (is_in_advice(control))
-			return 0;
-		block = find(control);
-		if (!block) {
-			__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);
-			return 0;
-		}
-		name(block, pid, tid);
-		block->side_top = 0;
-		block->advising.high = 0;
-		__atomic_store_n(&block->state, 1, __ATOMIC_RELEASE); /* of one that was taken over, its name before that */
-	}
+	if (!is_cleared(block, owner))
+		block = fresh(control);
+	if (!block)
+		return 0;
+	if (!block->birth)
+		block->birth = host_clock();
 	give_side_stack(block);
 	give_advice_stack(block);
-	make_owned(control, block, host_self() + key);
+	make_owned(control, block, owner);
 	host_attach(block);
 	return 1;
 }
