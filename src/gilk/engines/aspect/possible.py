@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.engines.aspect.thread_groups import MOST_GROUPS
 from gilk.errors import UsageError
-from gilk.lang.aspect.both_sides import is_on_both_sides
 from gilk.lang.aspect.checked import CheckedAlias, CheckedFile
 from gilk.lang.aspect.code.meeting import NumberedAspect, first_binders
 from gilk.lang.aspect.code.regions import watched
@@ -49,9 +48,6 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
     if is_on_both(aspect):
         yield from _of_both(aspect)
     for element in aspect.elements:
-        if is_on_both_sides(element):
-            why = "an element of a sequence is in the kernel and in processes"
-            yield element.span, why, "an aspect of a single element may be in both"
         for alternative in element.alternatives:
             if isinstance(alternative.point, CheckedAlias):
                 yield from _of_alias(aspect, alternative.point)
