@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+from collections.abc import Mapping
 
 from gilk.splice.frame import RED_ZONE
 from gilk.targets.held import Held
@@ -26,7 +27,7 @@ _ORDER = (
     *("rip", "eflags"),
 )
 MOST_STACK = 1 << 16  # bytes of one stack in a sample
-PC = _ORDER.index("rip")
+PC, RSP = _ORDER.index("rip"), _ORDER.index("rsp")
 _BLOCK = struct.Struct("<Q12xIQ")  # struct gilk_block, native/abi/gilk_abi.h: owner, tid and birth
 _DEEPEST = 4096  # bytes of stack that an instrument may use
 _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
@@ -34,7 +35,7 @@ _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample of a running thread. ``tid``: its number in its own PID namespace (namespaces.py). ``thread``: the
+    """A sample of a thread. ``tid``: its number in its own PID namespace (namespaces.py). ``thread``: the
     identity by which D keeps its thread-local variables. ``registers`` are in the order of struct gilk_regs. ``stack``:
     the red zone and the bytes from RSP on, as far as they were asked for and can be read."""
 
@@ -50,15 +51,31 @@ def sampled(world: PtracedThreads, memory: Memory, held: Held, patches: Places, 
     run."""
     where = running(world.pid)
     stack = min(stack, _STACKS // max(len(where), 1))
-    found, here = [], is_here(world.pid)
     try:
-        for tid, thread in world.stop_some(where).items():
-            pc = shown(thread.registers, held, patches, memory)
-            known, copy = register_values(thread.registers, pc), _stack(memory, thread.registers.rsp, stack)
-            number = tid if here else own_number(tid)
-            found.append(Sample(number, where[tid], identity(thread, number, memory), known, copy))
+        return _samples(world.pid, world.stop_some(where), where, memory, held, patches, stack)
     finally:
         world.resume()
+
+
+def standing(
+    pid: int, threads: Mapping[int, Thread], memory: Memory, held: Held, patches: Places, stack: int
+) -> list[Sample]:
+    """Samples of threads that are stopped, with up to ``stack`` bytes of the stack of each, fewer when there are many.
+    Their processors are not known, and 0."""
+    size = min(stack, _STACKS // max(len(threads), 1))
+    return _samples(pid, threads, dict.fromkeys(threads, 0), memory, held, patches, size)
+
+
+def _samples(
+    pid: int, threads: Mapping[int, Thread], where: Mapping[int, int], memory: Memory, held: Held, patches: Places,
+    stack: int,
+) -> list[Sample]:  # fmt: skip
+    found, here = [], is_here(pid)
+    for tid, thread in threads.items():
+        pc = shown(thread.registers, held, patches, memory)
+        known, copy = register_values(thread.registers, pc), _stack(memory, thread.registers.rsp, stack)
+        number = tid if here else own_number(tid)
+        found.append(Sample(number, where[tid], identity(thread, number, memory), known, copy))
     return found
 
 
