@@ -6,7 +6,7 @@ from __future__ import annotations
 from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.splice.frame import RED_ZONE
 from gilk.targets.process import Process
-from gilk.targets.running import RSP
+from gilk.targets.running import RSP, Sample
 from gilk.trace.d.copied_stack import CopiedStack, addresses
 
 
@@ -18,7 +18,8 @@ def stacks(process: Process) -> dict[int, tuple[int, ...]]:
     """
     samples = process.standing()
     code = Unwinding(process).code if samples else ()
-    return {
-        one.tid: tuple(addresses(CopiedStack(one.registers, one.registers[RSP] - RED_ZONE, one.stack), code))
-        for one in samples
-    }
+    return {one.tid: tuple(addresses(_copied(one), code)) for one in samples}
+
+
+def _copied(one: Sample) -> CopiedStack:
+    return CopiedStack(one.registers, ((one.registers[RSP] - RED_ZONE, one.stack), *one.interrupted))

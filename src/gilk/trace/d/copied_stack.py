@@ -20,16 +20,18 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class CopiedStack:
-    """The registers of a thread, in the order of struct gilk_regs, and a copy of its memory from address ``low`` on."""
+    """The registers of a thread, in the order of struct gilk_regs, and copies of its memory by address."""
 
     registers: tuple[int, ...]
-    low: int
-    content: bytes
+    copies: tuple[tuple[int, bytes], ...]
 
     def word(self, address: int) -> int | None:
-        """The word at an address; None if the copy does not have it."""
-        at = address - self.low
-        return _WORD.unpack_from(self.content, at)[0] if 0 <= at <= len(self.content) - 8 else None
+        """The word at an address; None if no copy has it."""
+        for low, content in self.copies:
+            if 0 <= address - low <= len(content) - 8:
+                found: int = _WORD.unpack_from(content, address - low)[0]
+                return found
+        return None
 
 
 @dataclass(frozen=True, slots=True)
