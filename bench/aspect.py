@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gilk
+from bench import aspect_peers
 from bench.advice import NOW, compile_to, timed
 from bench.measure import Programs, Row
 
@@ -32,7 +33,8 @@ long outer(long a, long b) { volatile long kept = a; return one(kept, b) + 1; }
 long opened(long a, long b) { return a + b; }
 """
 #: The program's commands: `oN` and `sN` open N instances, `oN` with N keys and `sN` with one; `k` has a block watched;
-#: `#R` counts the instructions of a round R, and `R` times it. The functions are called through the PLT.
+#: `#R` counts the instructions of a round R, `R` times it, and `~R` times 50 rounds that take long. The functions are
+#: called through the PLT.
 MAIN = (
     NOW
     + """
@@ -97,6 +99,12 @@ int main(void)
 		stored = pool[what == 'b' || what == 'B' ? 96 : 128];
 		if (line[0] == '#') {
 			printf("%ld %d\\n", counted(what), 0);
+			continue;
+		}
+		if (line[0] == '~') {
+			double began = now();
+			for (long n = 1; n <= 50; n++) sum = round_of(line[1], sum, n);
+			printf("%.3f %d\\n", (now() - began) / 50, (int)(sum & 1));
 			continue;
 		}
 		for (int burst = 0; burst < 200; burst++) {
@@ -270,6 +278,7 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
         yield Row("aspect: 100 nops", "instructions", rounds.nops(), "")
         for construct in CONSTRUCTS:
             yield from _told(rounds.cost(construct))
+        yield from aspect_peers.rows(Path(name), rounds.main, LIBRARY, ask)
         for when, seconds in zip(("", " again"), rounds.weaving(), strict=True):
             yield Row(f"aspect: to weave one pointcut{when}", "gilk", 1000 * seconds, "ms")
 

@@ -4,7 +4,9 @@ that returns with its advice has 100 added, a call without it nothing."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -145,3 +147,23 @@ def test_when_idle_is_refused_for_a_kernel_before_anything_is_woven(tmp_path: Pa
     path.write_text("group A; A: call(void f(void)); K: call(int ksys_sync(void));")
     done = run_gilk("weave", path, "--on", "lab", "--when-idle", "1s", "-c", "true")
     assert (done.returncode, "(usage)" in done.stderr) == (2, True), done.stderr
+
+
+def inside(target: Rounds, path: Path) -> dict[str, list[int]]:
+    """The threads that are in each function, by a dry run."""
+    done = run_gilk("weave", path, "-p", str(target.pid), "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    return {one["function"]: one["inside"] for one in json.loads(done.stdout)["shadows"]}
+
+
+def test_a_dry_run_names_the_threads_that_are_in_the_functions(program: Path, tmp_path: Path) -> None:
+    """A thread waits in waiter(), called by held(); deep() has called left(), which longjmp() has left."""
+    path = tmp_path / "some.aspect"
+    path.write_text("call(long held(..)); call(long deep(..)); call(long left(..)); call(int main(..));")
+    with rounds(program) as target:
+        assert target.ask() == "waits"
+        (waiting,) = {int(one) for one in os.listdir(f"/proc/{target.pid}/task")} - {target.pid}
+        assert inside(target, path) == {"held": [waiting], "deep": [], "left": [], "main": [target.pid]}
+        said = run_gilk("weave", path, "-p", str(target.pid), "--dry-run").stdout
+        assert re.search(f":held: .*; thread {waiting} in it now\n", said), said
+        assert (differences(target.pid), leftovers(target.pid), target.ask()) == ([], [], "7")

@@ -25,7 +25,6 @@ from gilk.engines.aspect.checked import defined
 from gilk.engines.aspect.emitted import emitted
 from gilk.engines.aspect.explained import explain as explain_aspects
 from gilk.errors import UsageError
-from gilk.lang.aspect.both_sides import each_side
 from gilk.outputs import fresh, replaceable
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
         first = reading.check.errors[0]
         line = reading.source.line(first.span)
         raise UsageError("bad-aspects", f"{path}, line {line}: [{first.tag}] {first.message}", first.hint)
-    file = each_side(reading.check.file)
+    file = reading.check.file
     return replace(file, process_c=(*map(defined, defines), *file.process_c)) if defines else file
 
 
@@ -156,7 +155,8 @@ def held(
 
 def is_of_both(file: CheckedFile) -> bool:
     """Whether the file has both elements in processes and elements in the kernel."""
-    return len({one.kernel for aspect in file.aspects for one in (*aspect.elements, *aspect.until)}) > 1
+    elements = [one for aspect in file.aspects for one in (*aspect.elements, *aspect.until)]
+    return any(one.kernel for one in elements) and any(one.processes for one in elements)
 
 
 def weave_in_lab(words: Sequence[str]) -> int:
@@ -182,7 +182,7 @@ def _kernel_for(
     None if there is none. Both are let go at the end. Raises UsageError, TargetError."""
     elements = [one for aspect in file.aspects for one in (*aspect.elements, *aspect.until)]
     wanted = any(one.kernel for one in elements)
-    if machine and (processes or not all(one.kernel for one in elements)):
+    if machine and (processes or any(one.processes for one in elements)):
         raise UsageError(
             "remote-kernel-only", f"on {machine}, elements are placed in the kernel: K: call(...)",
             "processes are woven where gilk runs: --on lab -c COMMAND has it run there",

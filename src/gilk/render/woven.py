@@ -77,6 +77,9 @@ def _dry(one: DryShadow) -> str:
         elements += f"; spliced by {', '.join(f'{name} {number}' for name, number in one.tactics)}"
     if one.calls:
         elements += f"; the C uses {', '.join(map(cell, one.calls))}"
+    if one.inside:
+        threads = f"thread{'s' * (len(one.inside) > 1)} {', '.join(map(str, one.inside))}"
+        elements += f"; {threads} in it now"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"{_who(one.pid)}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 

@@ -125,6 +125,9 @@ class Answers:
     def sample(self, stack: int) -> list[Sample]:
         return self.keeper.sample(stack)
 
+    def standing(self, stack: int) -> list[Sample]:
+        return self.keeper.standing(stack)
+
     def under_way(self, word: int) -> list[str]:
         return self.keeper.under_way(word)
 

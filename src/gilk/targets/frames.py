@@ -204,6 +204,15 @@ def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) 
                 yield frame_at(content, start, at)
 
 
+def frames_in_copy(content: bytes, start: int, memory: Memory) -> Iterator[SignalFrame]:
+    """The signal frames in ``content``, a copy of a stack from address ``start`` on, that lead back by a restorer of
+    the process."""
+    for at in aligned(content, _SELECTORS.pack(*_KERNELS[0])):
+        begin = at - _SELECTORS_AT
+        if begin >= 0 and is_original(_WORD.unpack_from(content, begin)[0], memory):
+            yield frame_at(content, start, begin)
+
+
 def is_frame(content: bytes, at: int) -> bool:
     """Whether the kernel has made a frame of the content that begins at ``at`` with the address of a restorer."""
     end = _SELECTORS_AT + _SELECTORS.size

@@ -30,7 +30,7 @@ from gilk.targets.live_code import LiveBatch, LiveCode
 from gilk.targets.mapping import Mapper
 from gilk.targets.places import Places
 from gilk.targets.remains import Remains
-from gilk.targets.running import Sample
+from gilk.targets.running import Sample, standing
 from gilk.targets.semaphores import Raised, Semaphore, Semaphores
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.steps import Exchanged, Steps
@@ -102,6 +102,14 @@ class Keeper:
         """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each, fewer when many
         run."""
         return self.process.sample(self.held, self._batches.everywhere(), stack) if self.present() else []
+
+    def standing(self, stack: int) -> list[Sample]:
+        """Samples of all threads, with up to ``stack`` bytes of the stack of each, fewer when there are many."""
+        if not self.present():
+            return []
+        with self.process.threads.stopped() as threads:
+            patches = self._batches.everywhere()
+            return standing(self.process.pid, threads, self.memory, self.held, patches, stack)
 
     def under_way(self, word: int) -> list[str]:
         """The names of the functions that have calls with advice under way, here or in children that have inherited the

@@ -30,7 +30,7 @@ from gilk.targets.maps import Mapping, heap_start, occupied, read_maps
 from gilk.targets.meeting import Meeting
 from gilk.targets.namespaces import own_number
 from gilk.targets.requests import Requests
-from gilk.targets.running import Sample
+from gilk.targets.running import MOST_STACK, Sample
 from gilk.targets.semaphores import Raised, Semaphore
 from gilk.targets.spawning import Spawned
 from gilk.targets.status import status_of
@@ -264,6 +264,11 @@ class Process:
         """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each. The threads are
         stopped only for as long as that takes. Raises TargetError."""
         return self.keeper.sample(stack)
+
+    def standing(self) -> list[Sample]:
+        """Samples of all threads with their stacks, as far as MOST_STACK goes; none of a program that has not begun.
+        The threads are stopped only for as long as that takes. Raises TargetError."""
+        return [] if self.unstarted else self.keeper.standing(MOST_STACK)
 
     def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)

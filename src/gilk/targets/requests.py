@@ -122,6 +122,10 @@ class Requests(ABC):
         """Samples of the threads that run just now, with up to ``stack`` bytes of the stack of each."""
         return cast("list[Sample]", self.ask("sample", stack))
 
+    def standing(self, stack: int) -> list[Sample]:
+        """Samples of all threads, which are stopped for as long as that takes."""
+        return cast("list[Sample]", self.ask("standing", stack))
+
     def under_way(self, word: int) -> list[str]:
         """The names of the functions that have calls with advice under way. If there are none, the word at address
         ``word`` of the target becomes 0 before a thread goes on; ``word`` 0: no such word."""

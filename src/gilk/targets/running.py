@@ -6,8 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from gilk.splice.frame import RED_ZONE
+from gilk.targets.frames import frames_in_copy
 from gilk.targets.held import Held
 from gilk.targets.kernel_threads import says_kernels
 from gilk.targets.memory import Memory
@@ -26,23 +29,26 @@ _ORDER = (
     *("rip", "eflags"),
 )
 MOST_STACK = 1 << 16  # bytes of one stack in a sample
-PC = _ORDER.index("rip")
+PC, RSP = _ORDER.index("rip"), _ORDER.index("rsp")
 _BLOCK = struct.Struct("<Q12xIQ")  # struct gilk_block, native/abi/gilk_abi.h: owner, tid and birth
 _DEEPEST = 4096  # bytes of stack that an instrument may use
 _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
+_MOST_COPIES = 8  # stacks of one thread
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample of a running thread. ``tid``: its number in its own PID namespace (namespaces.py). ``thread``: the
+    """A sample of a thread. ``tid``: its number in its own PID namespace (namespaces.py). ``thread``: the
     identity by which D keeps its thread-local variables. ``registers`` are in the order of struct gilk_regs. ``stack``:
-    the red zone and the bytes from RSP on, as far as they were asked for and can be read."""
+    the red zone and the bytes from RSP on, as far as they were asked for and can be read. ``interrupted``: the
+    addresses and the bytes of other stacks, on which signal handlers have interrupted the thread."""
 
     tid: int
     cpu: int
     thread: int
     registers: tuple[int, ...]
     stack: bytes = b""
+    interrupted: tuple[tuple[int, bytes], ...] = ()
 
 
 def sampled(world: PtracedThreads, memory: Memory, held: Held, patches: Places, stack: int) -> list[Sample]:
@@ -50,15 +56,42 @@ def sampled(world: PtracedThreads, memory: Memory, held: Held, patches: Places, 
     run."""
     where = running(world.pid)
     stack = min(stack, _STACKS // max(len(where), 1))
-    found, here = [], is_here(world.pid)
     try:
-        for tid, thread in world.stop_some(where).items():
-            pc = shown(thread.registers, held, patches, memory)
-            known, copy = register_values(thread.registers, pc), _stack(memory, thread.registers.rsp, stack)
-            number = tid if here else own_number(tid)
-            found.append(Sample(number, where[tid], identity(thread, number, memory), known, copy))
+        return _samples(world.pid, world.stop_some(where), where, memory, held, patches, stack)
     finally:
         world.resume()
+
+
+def standing(
+    pid: int, threads: Mapping[int, Thread], memory: Memory, held: Held, patches: Places, stack: int
+) -> list[Sample]:
+    """Samples of threads that are stopped, with up to ``stack`` bytes of the stack of each, fewer when there are many.
+    Their processors are not known, and 0."""
+    size = min(stack, _STACKS // max(len(threads), 1))
+    found = _samples(pid, threads, dict.fromkeys(threads, 0), memory, held, patches, size)
+    return [replace(one, interrupted=tuple(_interrupted(one, memory, size))) for one in found]
+
+
+def _interrupted(one: Sample, memory: Memory, size: int) -> Iterator[tuple[int, bytes]]:
+    copies = [(one.registers[RSP] - RED_ZONE, one.stack)]
+    for start, content in copies:  # which grows
+        for frame in frames_in_copy(content, start, memory):
+            known = any(low <= frame.rsp < low + len(each) for low, each in copies)
+            if not known and len(copies) < _MOST_COPIES:
+                copies.append((frame.rsp, memory.some(frame.rsp, size)))
+    yield from copies[1:]
+
+
+def _samples(
+    pid: int, threads: Mapping[int, Thread], where: Mapping[int, int], memory: Memory, held: Held, patches: Places,
+    stack: int,
+) -> list[Sample]:  # fmt: skip
+    found, here = [], is_here(pid)
+    for tid, thread in threads.items():
+        pc = shown(thread.registers, held, patches, memory)
+        known, copy = register_values(thread.registers, pc), _stack(memory, thread.registers.rsp, stack)
+        number = tid if here else own_number(tid)
+        found.append(Sample(number, where[tid], identity(thread, number, memory), known, copy))
     return found
 
 

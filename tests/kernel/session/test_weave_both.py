@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,7 +26,10 @@ from gilk.engines.aspect.woven_kernel import WovenKernel, confined_file
 from gilk.errors import MachineGone, UsageError
 from gilk.lab import VM, Machine, boot
 from gilk.lang.aspect.code.meeting import numbered
+from gilk.lang.aspect.deeds import Did
+from gilk.lang.aspect.events import AspectEvent, EventKind
 from gilk.lang.aspect.lower import automata
+from gilk.lang.aspect.model import AspectModel
 from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
@@ -183,6 +187,64 @@ def test_an_element_is_in_a_process_and_in_the_kernel_at_once(
     assert [one["report"] for one in told if "report" in one] == ["__x64_sys_getsid"] * (3 + 5)
     assert end["restored"] == [True, True]
     assert "done 26 8" in away.said.decode()
+    nothing_is_left(guest)
+
+
+#: A sequence each of whose elements is in a process and in the kernel. Either has its own way to the number meant.
+MIXED = """
+group A;
+%{ #include <sys/types.h>
+struct pt_regs;
+#define ABOUT(r) (*(const long *)(r)) %}
+%K{ #define ABOUT(r) ((r)->di) %}
+unique(who, about) var(long steps = 0) seq(
+  A, K: call(long __x64_sys_getsid(const struct pt_regs *r)) && bind(pid_t who, pid()) && bind(long about, ABOUT(r));
+  A, K: call(long __x64_sys_getpgid(const struct pt_regs *s)) && bind(pid_t who, pid()) && bind(long about, ABOUT(s))
+     && return(x) then after { steps += 1; } *;
+  A, K: call(long __x64_sys_getppid(const struct pt_regs *t)) && bind(pid_t who, pid()) && bind(long about, ABOUT(t))
+     then { report("%s: %ld after %ld", jp.image, about, steps); })
+until A, K: call(long __x64_sys_getuid(const struct pt_regs *u)) && if (pid() == who && ABOUT(u) == about);
+"""
+CALLED = {"b": "__x64_sys_getsid", "s": "__x64_sys_getpgid", "e": "__x64_sys_getppid", "u": "__x64_sys_getuid"}
+
+
+def by_the_model(path: Path, words: list[str]) -> tuple[list[str], list[object]]:
+    """The reports and the counts of the aspect in the model, for the calls that the words say."""
+    (automaton,) = automata(read_aspects(path))
+    model, reports = AspectModel((automaton,), {"A": (1,)}), list[str]()
+    for word in words:
+        function, about, kernel = CALLED[word[0].lower()], int(word[1]), word[0].isupper()
+        values = tuple((f"ABOUT({each})", about) for each in "rstu")
+        side = "kernel" if kernel else "mixed"
+        for kind in (EventKind.CALL, EventKind.RETURN):
+            value = 0 if kind is EventKind.RETURN else None
+            arguments = (0,) if kind is EventKind.CALL else ()
+            event = AspectEvent(kind, function, arguments, value, image=side, values=values, kernel=kernel)
+            reports += [str(one.words) for one in model.step(event) if one.did is Did.REPORTS]
+    (tally,) = model.counts().values()
+    return reports, [list(tally.matches), tally.begun, tally.ended, tally.open]
+
+
+@pytest.mark.stress
+def test_elements_of_a_sequence_are_in_a_process_and_in_the_kernel_at_once(
+    kernel: KernelTarget, guest: Guest, image: Path, exchange: Path
+) -> None:
+    """Either side begins, continues and ends instances of either; the model says what becomes of the calls. The reports
+    of each side are in order."""
+    mixed, path = compile_to(exchange / "mixed", [HERE / "mixed.c"], ("-O1",)), written(exchange, MIXED)
+    chance = Random(15)
+    words = [chance.choice("bBbBsSsSsSeEeEuU") + chance.choice("012") for _ in range(200)]
+    compiled(kernel, path)
+    with guest.text_untouched():
+        away = Away(guest, [str(image), "-", str(path), str(mixed), *words])
+        told = away.end()
+    reports, counts = by_the_model(path, words)
+    assert len(reports) > 10 and any(not one.endswith(" 0") for one in reports)
+    for side in ("kernel", "mixed"):
+        found = [one["report"] for one in told if one.get("report", "").startswith(side)]
+        assert found == [one for one in reports if one.startswith(side)], away.said.decode()
+    assert told[-1]["counts"] == {"#1": counts}
+    assert told[-1]["restored"] == [True, True]
     nothing_is_left(guest)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Dry runs: the places of a process at which aspects would be woven. The process is not touched."""
+"""Dry runs: the places of a process at which aspects would be woven, and the threads that are there now. The process
+is not changed; its threads are stopped for a moment."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from gilk.engines.aspect.access_shadows import AccessShadow
 from gilk.engines.aspect.inlined_copies import check_copies, copies_of, left_out
 from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
 from gilk.engines.aspect.shadows import Shadow
+from gilk.engines.aspect.standing import stacks
 from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, walked_for
 from gilk.lang.aspect.woven import DryShadow, WovenElement
@@ -45,6 +47,7 @@ class DryRun:
         self._calls = [self._looked_at(*each) for each in calls]
         self._accesses, self._without = list(accesses), tuple(without)
         self._planned = self._plan()
+        self._stacks = stacks(process)
 
     def _looked_at(self, shadow: Shadow, advice: Advice) -> _Calls:
         points: list[AdvisedPoint] = []
@@ -80,6 +83,7 @@ class DryRun:
             also=tuple(also), walked=walked_for(met.elements), verified=verifies(met.elements),
             by_thread=asks_threads(met.elements), copies=copies_of(one.shadow),
             tactics=tactics(self._planned, points), calls=one.advice.compiled().calls if points else (),
+            inside=tuple(tid for tid, walked in self._stacks.items() if _is_in(one.shadow, walked)),
         )  # fmt: skip
 
     def _of_accesses(self) -> Iterator[DryShadow]:
@@ -98,6 +102,13 @@ class DryRun:
                 walked=walked_for(every), verified=verifies(every), by_thread=asks_threads(every),
                 tactics=tactics(self._planned, points), calls=tuple(called),
             )  # fmt: skip
+
+
+def _is_in(shadow: Shadow, walked: Sequence[int]) -> bool:
+    """Whether one of the addresses is in code of the function, also in a part of it that lies elsewhere."""
+    view, bias = shadow.view, shadow.view.loaded.bias
+    parts = view.process.analysis(view.loaded).extents(view.function)
+    return any(part.start <= address - bias < part.end for part in parts for address in walked)
 
 
 def _key(one: _Access) -> _Together:

@@ -18,7 +18,6 @@ from gilk.engines.aspect.variables import FoundVariable, VariablePart
 from gilk.engines.aspect.woven_kernel import confined_file
 from gilk.errors import UsageError
 from gilk.image.model import ElfSymbol, SymbolKind
-from gilk.lang.aspect.both_sides import each_side
 from gilk.lang.aspect.checked import KERNEL_GROUP, CheckedCode, CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
 from gilk.lang.aspect.code.meeting import NumberedAspect, numbered
@@ -48,7 +47,7 @@ def emitted(path: Path) -> tuple[EmittedC, ...]:
     """The C of the file at ``path``: of functions in processes, of accesses, and of functions in the kernel; () if the
     file has errors. Raises UsageError `cannot-weave`, OSError if the file cannot be read."""
     found = check(path).check.file
-    return () if found is None else tuple(_Emitting(each_side(found)).all())
+    return () if found is None else tuple(_Emitting(found).all())
 
 
 class _Emitting:
@@ -71,7 +70,7 @@ class _Emitting:
         of_kernel = [one for one in self._aspects if any(each.kernel for each in one.elements)]
         if not of_kernel:
             return
-        confined = confined_file(self._file, len(of_kernel) < len(self._aspects), True)
+        confined = confined_file(self._file, replaces=True)
         aspects = numbered(confined, automata(confined))
         shadows = _Calls(confined, True).found([one for one in aspects if any(each.kernel for each in one.elements)])
         for unit in units([one.met for one in shadows]):

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.engines.aspect.thread_groups import MOST_GROUPS
 from gilk.errors import UsageError
-from gilk.lang.aspect.both_sides import is_on_both_sides
-from gilk.lang.aspect.checked import CheckedAlias, CheckedFile
+from gilk.lang.aspect.checked import CheckedAlias, CheckedC, CheckedDemand, CheckedFile
 from gilk.lang.aspect.code.meeting import NumberedAspect, first_binders
 from gilk.lang.aspect.code.regions import watched
 from gilk.lang.aspect.code.sides import declared_there, is_on_both
 from gilk.lang.syntax.source import Span
 
 _MOST_WATCHING = (1 << 24) - 1  # native/include/gilk_region.h
+_LOGS = ("ilk_log_", "gilk_log_")  # functions of native/include/gilk.h, for instruments
 
 
 def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None:
@@ -36,8 +36,23 @@ def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[t
     for part in file.process_c:
         if "proceed" in part.text:
             yield part.span, "`proceed` stands in advice only, where it can be seen", "write it there"
+    for part in (*file.process_c, *(one for aspect in aspects for one in _c_of(aspect))):
+        for name in part.names:
+            if name.startswith(_LOGS):
+                why = f"{name} writes a sample, and a weaving keeps none"
+                yield part.span, why, "report(format, ...) tells the weaver something, add(table, key, n) counts"
     for aspect in aspects:
         yield from _of_aspect(aspect)
+
+
+def _c_of(aspect: NumberedAspect) -> Iterator[CheckedC]:
+    """All C of the aspect's elements and words."""
+    yield from (one.initial for one in aspect.checked.words if one.initial is not None)
+    for element in aspect.elements:
+        yield from (element.advice.body,) if element.advice is not None else ()
+        for step in (step for one in element.alternatives for step in one.steps):
+            found = step.condition if isinstance(step, CheckedDemand) else step.expression
+            yield from (found,) if found is not None else ()
 
 
 def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
@@ -49,9 +64,6 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
     if is_on_both(aspect):
         yield from _of_both(aspect)
     for element in aspect.elements:
-        if is_on_both_sides(element):
-            why = "an element of a sequence is in the kernel and in processes"
-            yield element.span, why, "an aspect of a single element may be in both"
         for alternative in element.alternatives:
             if isinstance(alternative.point, CheckedAlias):
                 yield from _of_alias(aspect, alternative.point)

@@ -12,6 +12,7 @@ from gilk.engines.aspect.thread_groups import mask
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import (
+    KERNEL_GROUP,
     CheckedAlternative,
     CheckedCode,
     CheckedElement,
@@ -107,7 +108,7 @@ class Shadows:
         them."""
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if element.kernel is self._kernel and _is_placed(element, self._of, self._groups):
+                if element.is_on(self._kernel) and _is_placed(element, self._of, self._groups):
                     for which, alternative in enumerate(element.alternatives):
                         yield PlacedAlternative(aspect, number, which, alternative)
 
@@ -197,7 +198,8 @@ class Shadows:
         """A bit for each group of which a thread has to be a member; 0 if no test is needed."""
         if not self._file.regroups or self._kernel or not element.places:
             return 0
-        return mask(groups_of(element, self._of), [one.name for one in self._file.groups])
+        groups = groups_of(element, self._of) - {KERNEL_GROUP}
+        return mask(groups, [one.name for one in self._file.groups])
 
     def way(self, aspect: NumberedAspect, element: int, which: int) -> MetAlternative:
         """An alternative of an element, with the callers and the outer calls that it requires."""

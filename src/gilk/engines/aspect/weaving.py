@@ -22,7 +22,6 @@ from gilk.engines.aspect.thread_groups import ThreadGroups, ThreadTable
 from gilk.engines.aspect.woven_kernel import WovenKernel, check_same_machine, confined_file, of_kernel
 from gilk.engines.aspect.woven_process import WovenProcess
 from gilk.errors import GilkError, UsageError
-from gilk.lang.aspect.both_sides import summed
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.lower import automata
@@ -54,7 +53,8 @@ class Weaving:
         WovenProcess does.
         """
         self.threads = dict(threads)
-        self.file = file = replace(confined_file(file, bool(held), replaces), of_threads=bool(threads))
+        self._confined = confined_file(file, bool(held), replaces)
+        self.file = file = replace(file, of_threads=bool(threads))
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects)
         self._layout, self._made = WovenLayout(self._aspects, file.tables), MadeAdvice()
@@ -83,10 +83,11 @@ class Weaving:
         if target is None:
             name = self.file.source.name
             raise UsageError("no-target", f"{name} has elements in the kernel", "--on lab boots one for them")
-        self._on_both |= any(not element.kernel for one in self._aspects for element in one.elements)
+        self._on_both |= any(element.processes for one in self._aspects for element in one.elements)
         if self._on_both:
             check_same_machine(target)
-        return WovenKernel(target, self.file, self._aspects, self._layout)
+        aspects = numbered(self._confined, automata(self._confined))
+        return WovenKernel(target, self._confined, aspects, self._layout)
 
     def _of_threads(self, pid: int) -> tuple[str, ...]:
         """The groups that threads of the process are members of by themselves from the beginning."""
@@ -387,7 +388,7 @@ class Weaving:
         """The counts of each aspect, in the order of the file, for all processes together; () if there never was a
         state."""
         self.refresh()
-        return summed(self.state.counts(), self.file.aspects) if self.there else ()
+        return self.state.counts() if self.there else ()
 
     def tables(self) -> tuple[WovenTable, ...]:
         """The tables, in the order of the file, each summed over all processes; () if there never was a state."""

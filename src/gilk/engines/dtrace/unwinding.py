@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from gilk.errors import GilkError
@@ -30,6 +31,11 @@ class Unwinding:
             MappedCode
         ] = []  # empty if nothing is mapped: a process that has ended, but is not waited for yet
         self._code = self._look()
+
+    @property
+    def code(self) -> Sequence[MappedCode]:
+        """The code that was mapped when it was last looked at."""
+        return self._code
 
     @property
     def room(self) -> int:

@@ -224,7 +224,17 @@ class CheckedElement:
 
     @property
     def kernel(self) -> bool:
+        """Whether the element is placed in the kernel; it may be in processes, too."""
         return KERNEL_GROUP in self.places
+
+    @property
+    def processes(self) -> bool:
+        """Whether the element is placed in processes; it may be in the kernel, too."""
+        return not self.places or any(one != KERNEL_GROUP for one in self.places)
+
+    def is_on(self, kernel: bool) -> bool:
+        """Whether the element is on that side: in the ``kernel``, or in processes."""
+        return self.kernel if kernel else self.processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +262,6 @@ class CheckedAspect:
 
     ``within`` is in nanoseconds, None without limit. ``instances`` and ``unique`` are None if the aspect does not have
     the option. ``kept``: the bound names that an instance keeps, in order of binding; its words come in addition.
-    ``twin``: it is the kernel's part of the aspect before it (both_sides.py).
     """
 
     name: str
@@ -270,7 +279,6 @@ class CheckedAspect:
     verify: bool
     walk: bool
     span: Span
-    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

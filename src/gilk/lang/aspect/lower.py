@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import TypeGuard
 
 from gilk.lang.aspect.automaton import (
@@ -50,8 +49,7 @@ def automata(file: CheckedFile) -> tuple[Automaton, ...]:
     """The automata of a file's aspects, in the order of the text, which is the order of weaving. An aspect without a
     name is called by its number.
     """
-    numbers = accumulate(int(not one.twin) for one in file.aspects)
-    return tuple(_Lowering(file).aspect(one, number) for one, number in zip(file.aspects, numbers, strict=True))
+    return tuple(_Lowering(file).aspect(one, number) for number, one in enumerate(file.aspects, 1))
 
 
 class _Lowering:

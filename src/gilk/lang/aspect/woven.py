@@ -105,7 +105,7 @@ class DryShadow:
     compared with the stack. ``by_thread``: each hit asks whether its thread is a member of a group. ``copies``: where
     the function is inlined, or copied, "" if nowhere; None if there is no debug information that tells.
     ``tactics``: how many of the splices there are of each tactic. ``calls``: what the C calls, of the program and its
-    libraries.
+    libraries. ``inside``: the threads that are in calls of the function now, by their numbers.
     """
 
     pid: int
@@ -123,6 +123,7 @@ class DryShadow:
     copies: str | None = ""
     tactics: tuple[tuple[str, int], ...] = ()
     calls: tuple[str, ...] = ()
+    inside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ _INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 def is_on_both(aspect: NumberedAspect) -> bool:
     """Whether the aspect has elements both in processes and in the kernel."""
-    return len({one.kernel for one in aspect.elements}) > 1
+    return any(one.kernel for one in aspect.elements) and any(one.processes for one in aspect.elements)
 
 
 def is_own(element: CheckedElement, kernel: bool | None) -> bool:
     """Whether the element is on this side; None stands for both sides."""
-    return kernel is None or element.kernel is kernel
+    return kernel is None or element.is_on(kernel)
 
 
 def declared_there(type_: CheckedType, name: str) -> str | None:

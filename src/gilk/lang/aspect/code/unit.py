@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
-from gilk.lang.aspect.both_sides import switches
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
@@ -92,6 +91,11 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
     for word, how in (("join", "GILK_JOINS"), ("leave", "GILK_LEAVES")):
         yield f"#define {word}(group, pid) gilk_regroup(GILK_WHOSE, {how}, GILK_GROUP_##group, pid)"
     yield "extern int *__errno_location(void);"
+
+
+def switches(file: CheckedFile) -> Iterator[str]:
+    """Definitions of the bits by which advice switches aspects that have names."""
+    yield from (f"#define GILK_ASPECT_{one.name} {1 << n:#x}UL" for n, one in enumerate(file.aspects) if one.name)
 
 
 def _place() -> Iterator[str]:

@@ -103,7 +103,7 @@ class _Confining:
         self._replaces = replaces
         self._macros, self._loading = kernel.macros, frozenset(kernel.loading)
         every = (one for aspect in file.aspects for one in (*aspect.elements, *aspect.until))
-        self._shared = shared or not all(one.kernel for one in every)
+        self._shared = shared or any(one.processes for one in every)
         self._text_keys = {one.name: tuple(map(is_array, one.key)) for one in file.tables}
 
     def aspect(self, aspect: CheckedAspect) -> CheckedAspect:

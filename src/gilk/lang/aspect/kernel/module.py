@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
-from gilk.lang.aspect.both_sides import switches
 from gilk.lang.aspect.checked import CheckedFile
 from gilk.lang.aspect.code.advising import advice_functions, runners, standing, whose
 from gilk.lang.aspect.code.matching import match_function
@@ -16,7 +15,7 @@ from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspec
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.types import declared, parameter
-from gilk.lang.aspect.code.unit import OLDEST_FIRST, matched, on, table_function, typed
+from gilk.lang.aspect.code.unit import OLDEST_FIRST, matched, on, switches, table_function, typed
 from gilk.lang.aspect.code.words import commits
 from gilk.lang.aspect.kernel.confining import KernelC
 from gilk.values import dataclass

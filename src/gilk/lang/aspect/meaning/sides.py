@@ -14,38 +14,59 @@ from gilk.lang.aspect.checked import (
     CheckedTable,
     CheckedType,
 )
-from gilk.lang.aspect.ctypes import in_kernel
+from gilk.lang.aspect.ctypes import in_kernel, size_in_bytes
 from gilk.lang.aspect.meaning.findings import Findings
 from gilk.lang.aspect.tags import AspectTag
 from gilk.lang.syntax.source import Span
+from gilk.values import dataclass
 
 
 def run(file: CheckedFile, findings: Findings) -> CheckedFile:
     tables = {one.name: one for one in file.tables}
     for aspect in file.aspects:
-        for name, type_, kernel, span in _bound(aspect):
+        for one in _bound(aspect):
             for element in (*aspect.elements, *aspect.until):
-                if _on_both(element, kernel) and name in _names(element) and not _its_own(element, name):
-                    _compare(name, type_, kernel, span, findings)
+                elsewhere = any(element.is_on(not side) for side in one.sides)
+                if elsewhere and one.name in _names(element) and not _its_own(element, one.name):
+                    _compare(one, findings)
         for element in aspect.elements:
             if element.kernel:
                 _tables(element, tables, findings)
     return file
 
 
-def _bound(aspect: CheckedAspect) -> Iterator[tuple[str, CheckedType, bool, Span]]:
-    """(name, type, whether bound in the kernel, place) of each word and of each name that an element binds."""
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A value with its type as ``kernel`` means it, or processes. ``sides``: whether it is bound in the kernel, or in
+    processes; both if an element is on both sides.
+    """
+
+    name: str
+    type: CheckedType
+    kernel: bool
+    sides: tuple[bool, ...]
+    span: Span
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        """Its sizes in bytes in processes and in the kernel; None if it is not known, or if the kernel has no such
+        type.
+        """
+        if self.kernel:
+            return size_in_bytes(self.type.type) if self.type.type is not None else None, self.type.size
+        return self.type.size, in_kernel(self.type)
+
+
+def _bound(aspect: CheckedAspect) -> Iterator[_Shared]:
+    """Each word, and each name that an element binds."""
     for word in aspect.words:
-        yield word.name, word.type, False, word.span
+        yield _Shared(word.name, word.type, False, (False,), word.span)
     for element in aspect.elements:
         for alternative in element.alternatives if not element.repeated else ():
             for step in alternative.steps:
                 if isinstance(step, CheckedBinding) and not step.test:
-                    yield step.name, step.type, element.kernel, step.span
-
-
-def _on_both(element: CheckedElement, kernel: bool) -> bool:
-    return element.kernel is not kernel
+                    sides = tuple(side for side in (False, True) if element.is_on(side))
+                    yield _Shared(step.name, step.type, element.kernel, sides, step.span)
 
 
 def _names(element: CheckedElement) -> set[str]:
@@ -59,13 +80,13 @@ def _its_own(element: CheckedElement, name: str) -> bool:
     return any(isinstance(one, CheckedBinding) and one.name == name and not one.test for one in steps)
 
 
-def _compare(name: str, type_: CheckedType, kernel: bool, span: Span, findings: Findings) -> None:
-    inside = in_kernel(type_)
-    if kernel or type_.size is None or inside == type_.size:
+def _compare(one: _Shared, findings: Findings) -> None:
+    outside, inside = one.sizes
+    if False not in one.sides or outside is None or inside == outside:
         return
-    why = f"{name} is {type_.text}, of {type_.size} bytes"
+    why = f"{one.name} is {one.type.text}, of {outside} bytes"
     why += ", and the kernel has no such type" if inside is None else f", and that has {inside} in the kernel"
-    findings.say(AspectTag.A_PLACE, span, why, f"bind(unsigned long {name}, ...) has one size in both")
+    findings.say(AspectTag.A_PLACE, one.span, why, f"bind(unsigned long {one.name}, ...) has one size in both")
 
 
 def _tables(element: CheckedElement, tables: dict[str, CheckedTable], findings: Findings) -> None:
@@ -75,4 +96,4 @@ def _tables(element: CheckedElement, tables: dict[str, CheckedTable], findings: 
     for _, given in cnames.calls(element.advice.body.text, "add"):
         table = tables.get(given[0]) if given else None
         for key in table.key if table is not None else ():
-            _compare(f"a key of {given[0]}", key, False, element.advice.body.span, findings)
+            _compare(_Shared(f"a key of {given[0]}", key, False, (False,), element.advice.body.span), findings)
