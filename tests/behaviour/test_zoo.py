@@ -62,6 +62,7 @@ while True:
             session.poll()
         print("done" if session.restored else "spoilt", pid, flush=True)
     except GilkError as error:
+        print(error.slug, pid, error, file=sys.stderr, flush=True)
         print(error.slug, pid, flush=True)
 """
 
