@@ -27,12 +27,19 @@ def check(process: Traced, held: Held) -> None:
 
 
 def notes(process: Traced, held: Held) -> Iterator[str]:
-    """A note for the user, if the program has taken memory of gilk's away."""
+    """A note for the user, if the program has taken memory of gilk's away; none where that cannot be seen."""
     missing = "what it did from then on is not recorded"
     if what := _unmapped(held, process.memory):
         yield f"process {process.pid} has unmapped {what} of gilk's: {missing}"
-    elif any(each.ours and each.permissions.startswith("-") for each in process.maps()):
+    elif _is_inaccessible(process):
         yield f"process {process.pid} has made gilk's memory inaccessible: {missing}"
+
+
+def _is_inaccessible(process: Traced) -> bool:
+    try:
+        return any(each.ours and each.permissions.startswith("-") for each in process.maps())
+    except TargetError:  # the process has ended, or may not be looked into any more
+        return False
 
 
 def _unmapped(held: Held, memory: Memory) -> str:
