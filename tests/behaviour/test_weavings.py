@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from gilk.engines.aspect import control
 from gilk.errors import GilkError, TargetError, UsageError
+from gilk.session.broker import control
 from gilk.targets.atomic import set_bit
 from tests.behaviour.advised import Rounds, build, rounds
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
@@ -154,7 +154,7 @@ def test_however_a_background_weaver_ends_everything_is_removed(
     with rounds(program) as target, in_background(target, tmp_path) as number:
         os.kill(number, how)
         assert wait_for(lambda: (differences(target.pid), leftovers(target.pid)) == ([], []))
-        assert wait_for(lambda: number not in [one.pid for one in control.weavings()])
+        assert wait_for(lambda: number not in [one.pid for one in control.servers(control.WEAVE)])
         target.ask()
 
 
@@ -216,24 +216,26 @@ def other_sockets() -> Iterator[None]:
 
 
 def test_a_weaver_is_listed_while_other_sockets_come_and_go() -> None:
-    own = control.WeavingName(os.getpid(), os.geteuid())
+    own = control.ServerName(os.getpid(), os.geteuid())
     with other_sockets(), control.ControlServer(lambda words: words):
-        assert all(own in control.weavings() for _ in range(100))
-    assert own not in control.weavings()
+        assert all(own in control.servers(control.WEAVE) for _ in range(100))
+    assert own not in control.servers(control.WEAVE)
 
 
 def test_a_weaver_for_which_many_clients_wait_is_listed() -> None:
     with control.ControlServer(lambda words: words) as server:
         for _ in range(socket.SOMAXCONN + 8):
-            assert control.is_there(os.getpid())  # each leaves a connection that the weaver has not accepted
+            assert control.is_there(
+                os.getpid(), control.WEAVE
+            )  # each leaves a connection that the weaver has not accepted
         server.answer()
-        assert control.is_there(os.getpid())
-    assert not control.is_there(os.getpid())
+        assert control.is_there(os.getpid(), control.WEAVE)
+    assert not control.is_there(os.getpid(), control.WEAVE)
 
 
 def test_malformed_requests_close_the_connection_and_the_weaver_goes_on() -> None:
     with control.ControlServer(lambda words: words) as server:
-        name = control._address(control.WeavingName(os.getpid(), os.geteuid()))
+        name = control._address(control.ServerName(os.getpid(), os.geteuid()))
         for said in (b"", b"x" * 5000, b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{]", b"\0\0\0\0\0\0\0\0"):
             with socket.socket(socket.AF_UNIX) as end:
                 end.connect(name)
@@ -246,7 +248,7 @@ def test_malformed_requests_close_the_connection_and_the_weaver_goes_on() -> Non
 def test_a_socket_that_names_another_users_process_is_not_believed() -> None:
     """The socket claims to belong to process 1."""
     with socket.socket(socket.AF_UNIX) as squatter:
-        squatter.bind(control._address(control.WeavingName(1, os.geteuid())))
+        squatter.bind(control._address(control.ServerName(1, os.geteuid())))
         squatter.listen()
         with pytest.raises(GilkError) as raised:
             control.ask(1, {"ask": "list"})

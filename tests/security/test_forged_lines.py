@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gilk.engines.aspect import control
-from gilk.engines.aspect.control import ControlServer
 from gilk.errors import UsageError
+from gilk.session.broker import control
+from gilk.session.broker.control import ControlServer
 from gilk.targets import bounds
 from gilk.targets.bounds import backing_at
 from gilk.targets.maps import holders, read_maps
@@ -66,10 +66,9 @@ def test_process_names_with_line_ends_forge_no_status(liar: int) -> None:
     assert b"Forged" not in found and int(found[b"Pid"]) == liar
 
 
-def test_sockets_with_the_pid_of_a_weaver_do_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each user may take some, with another user's number in it. The kernel lists them in any order."""
-    own, found, listed = os.getpid(), list[object](), control.weavings
-    monkeypatch.setattr(control, "weavings", lambda: sorted(listed(), key=lambda one: one.user == os.geteuid()))
+def test_sockets_with_the_pid_of_a_weaver_do_not_hide_it() -> None:
+    """Each user may take some, with another user's number in it."""
+    own, found = os.getpid(), list[object]()
     with ExitStack() as stack, ControlServer(lambda words: {"heard": words["what"]}) as server:
         for user in range(os.geteuid() + 1, os.geteuid() + 30):
             decoy = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))

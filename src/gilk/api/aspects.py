@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from gilk.api.processes import Target
     from gilk.api.woven import MembersOf, Woven
     from gilk.engines.aspect.asking import WeavingAnswers
-    from gilk.engines.aspect.control import ControlServer
     from gilk.engines.aspect.membership import MemberChoice as MemberChoice
     from gilk.engines.aspect.membership import Members
     from gilk.engines.aspect.weaving import Weaving as Weaving
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from gilk.lang.aspect.checked import CheckedFile
     from gilk.lang.aspect.woven import WovenReport as WovenReport
     from gilk.runs.elsewhere import Elsewhere as Elsewhere
+    from gilk.session.broker.control import ControlServer
     from gilk.targets.detached import Detached
     from gilk.targets.kernel.target import KernelTarget
 
@@ -239,7 +239,7 @@ class AnswersOfWeaving:
 def answering(weaving: Weaving, file: Path) -> Iterator[AnswersOfWeaving]:
     """A context in which `gilk aspect` can reach the weaving of ``file``; call serve() often. Raises OSError."""
     from gilk.engines.aspect.asking import WeavingAnswers
-    from gilk.engines.aspect.control import ControlServer
+    from gilk.session.broker.control import ControlServer
 
     answers = WeavingAnswers(weaving, str(file.absolute()))
     with ControlServer(answers.answer) as server:

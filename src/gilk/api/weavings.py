@@ -7,10 +7,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from gilk.engines.aspect import control
 from gilk.engines.aspect.abandoned import AbandonedWeaving, abandoned
-from gilk.engines.aspect.control import weavings
 from gilk.errors import GilkError, TargetError, UsageError
+from gilk.session.broker import control
 
 __all__ = ["ask", "listed", "remove"]
 
@@ -24,7 +23,7 @@ def listed() -> list[dict[str, Any]]:
     A weaving that does not answer in time is listed without the answer; its row has the reason as ``silent``.
     """
     found: list[dict[str, Any]] = []
-    for one in weavings():
+    for one in control.servers(control.WEAVE):
         row: dict[str, Any] = {"id": one.pid, "user": one.user}
         try:
             row |= control.ask(one.pid, {"ask": "list"})
@@ -73,7 +72,7 @@ def remove(pid: int, when_idle: float | None = None) -> None:
         gone.remove()
         return
     until = time.monotonic() + _OUT
-    while control.is_there(pid):
+    while control.is_there(pid, control.WEAVE):
         if time.monotonic() > until:
             message = f"the weaver {pid} has not taken everything out within {_OUT:.0f} s"
             raise TargetError("busy", message, "it goes on trying")

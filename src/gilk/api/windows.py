@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from gilk.engines.aspect import control
 from gilk.errors import GilkError, TargetError, UsageError
+from gilk.session.broker import control
 
 __all__ = ["listed", "listening", "stop"]
 
@@ -54,7 +54,7 @@ def listed() -> list[Json]:
     """The windows of this user, or, for root, of all users, by pid. The row of one that does not answer has the reason
     as ``silent``."""
     found: list[Json] = []
-    for one in control.weavings(control.WEB):
+    for one in control.servers(control.WEB):
         try:
             found.append({"pid": one.pid, "user": one.user, **control.ask(one.pid, {"ask": "list"}, control.WEB)})
         except GilkError as error:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The control socket of weavings: `gilk aspect list`, show, on, off and remove talk to the weaver. Windows have one,
-too, for `gilk web --list` and `--stop`; what is said of weavers here holds for them.
+"""The control sockets of weavers and windows: `gilk aspect list`, show, on, off and remove talk to a weaver, `gilk web
+--list` and `--stop` to a window.
 
-A weaver listens at an abstract socket whose name has its user and pid, so that nothing is left behind when it ends. It
-answers its own user and root; a client trusts a weaver only if its socket belongs to the process and user that the name
-says. The messages have the form of those of brokers (session/broker/transport.py).
+Such a server listens at an abstract socket whose name has its kind, user and pid, so that nothing is left behind when
+it ends. It answers its own user and root; a client trusts it only if its socket belongs to the process and user that
+the name says. The messages have the form of those of brokers (session/broker/transport.py).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class WeavingName:
-    """The name of a weaver's socket: the weaver's pid, and its user. ``kind``: WEAVE, or WEB for a window."""
+class ServerName:
+    """The name of a server's socket. ``kind``: WEAVE for a weaver, WEB for a window."""
 
     pid: int
     user: int
@@ -44,14 +44,14 @@ class WeavingName:
 
 
 class ControlServer:
-    """Listens for clients of this process's weaving, as a context manager until its end."""
+    """Listens for clients of this process, as a context manager until its end."""
 
     def __init__(self, answering: Answering, kind: str = WEAVE) -> None:
         """Begin to listen. Raises OSError."""
         self._answering = answering
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.bind(_address(WeavingName(os.getpid(), os.geteuid(), kind)))
+            self._socket.bind(_address(ServerName(os.getpid(), os.geteuid(), kind)))
             self._socket.listen()
             self._socket.setblocking(False)
         except BaseException:
@@ -94,21 +94,21 @@ class ControlServer:
             data = data[send(end, data) :]
 
 
-def weavings(kind: str = WEAVE) -> list[WeavingName]:
-    """The weavings of this user, or, for root, of all users, by pid; or the windows. Each process is tried:
-    /proc/net/unix may miss a socket while others come and go."""
+def servers(kind: str) -> list[ServerName]:
+    """The servers of this user, or, for root, of all users, by pid. Each process is tried: /proc/net/unix may miss a
+    socket while others come and go."""
     pids = sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
     found = (_server(pid, kind) for pid in pids)
     return [one for one in found if one is not None and os.geteuid() in (0, one.user)]
 
 
-def is_there(pid: int, kind: str = WEAVE) -> bool:
-    """Whether the process with this pid listens as a weaver, or as a window."""
+def is_there(pid: int, kind: str) -> bool:
+    """Whether the process with this pid listens as a server of this kind."""
     return _server(pid, kind) is not None
 
 
-def _server(pid: int, kind: str) -> WeavingName | None:
-    """The weaver or window with this pid; None if that process is none."""
+def _server(pid: int, kind: str) -> ServerName | None:
+    """The server with this pid; None if that process is none."""
     try:
         name = _name(pid, kind)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as end:
@@ -144,7 +144,7 @@ def ask(pid: int, words: dict[str, Any], kind: str = WEAVE) -> dict[str, Any]:
     raise TargetError("busy", f"{_role(kind)} {pid} does not answer", "it may be at work; try again")
 
 
-def _asked(name: WeavingName, words: dict[str, Any]) -> dict[str, Any]:
+def _asked(name: ServerName, words: dict[str, Any]) -> dict[str, Any]:
     """The message with the weaver's answer. Raises UsageError `no-such-weaving`, TimeoutError, Closed, OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         end.settimeout(_PATIENCE)
@@ -158,13 +158,13 @@ def _role(kind: str) -> str:
     return "the weaver" if kind == WEAVE else "the window"
 
 
-def _name(pid: int, kind: str) -> WeavingName:
+def _name(pid: int, kind: str) -> ServerName:
     """The name of the weaver with this pid and the user of that process. Sockets with the same pid and another user are
     not the weaver's. Raises UsageError `no-such-weaving`."""
     try:
-        return WeavingName(pid, int(status_of(pid)[b"Uid"].split()[_EFFECTIVE]), kind)
+        return ServerName(pid, int(status_of(pid)[b"Uid"].split()[_EFFECTIVE]), kind)
     except (OSError, KeyError):
-        raise _none(WeavingName(pid, -1, kind)) from None
+        raise _none(ServerName(pid, -1, kind)) from None
 
 
 def _refused(error: dict[str, Any]) -> UsageError:
@@ -174,7 +174,7 @@ def _refused(error: dict[str, Any]) -> UsageError:
     return UsageError("bad-request", message)
 
 
-def _none(name: WeavingName) -> UsageError:
+def _none(name: ServerName) -> UsageError:
     if name.kind == WEB:
         return UsageError(
             "no-such-window", f"process {name.pid} has no window", "`gilk web --list` shows those that do"
@@ -182,10 +182,10 @@ def _none(name: WeavingName) -> UsageError:
     return UsageError("no-such-weaving", f"process {name.pid} weaves nothing", "`gilk aspect list` shows those that do")
 
 
-def _address(name: WeavingName) -> bytes:
+def _address(name: ServerName) -> bytes:
     return f"\0gilk-{name.kind}-{name.user}-{name.pid}".encode()
 
 
-def _peer(end: socket.socket, kind: str = WEAVE) -> WeavingName:
+def _peer(end: socket.socket, kind: str = WEAVE) -> ServerName:
     pid, user, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    return WeavingName(pid, user, kind)
+    return ServerName(pid, user, kind)

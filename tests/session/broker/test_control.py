@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gilk.engines.aspect.control import ControlServer, ask, weavings
 from gilk.errors import UsageError
+from gilk.session.broker.control import WEAVE, ControlServer, ask, servers
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def test_a_client_that_is_sent_away_asks_again() -> None:
 
 
 def test_a_process_that_weaves_nothing_is_told_so() -> None:
-    assert not [one for one in weavings() if one.pid == os.getpid()]
+    assert not [one for one in servers(WEAVE) if one.pid == os.getpid()]
     with pytest.raises(UsageError) as caught:
         ask(os.getpid(), {"do": "show"})
     assert caught.value.slug == "no-such-weaving"
