@@ -5,6 +5,7 @@ them on request. The program calls one overload ten times, the other five times.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,8 @@ def test_a_trace_starts_and_stops_at_readable_names(gilk: Any, program: str) -> 
         program,
     )
     tree = gilk("show", "--tree", "t.parquet").stdout
-    rows = {name.strip(): calls for calls, name in (line.split(None, 3)[2:] for line in tree.splitlines()[2:])}
+    lines = (line.split(None, 3)[2:] for line in tree.splitlines()[2:])
+    rows = {re.sub(r" \(\S+:\d+\)$", "", name.strip()): calls for calls, name in lines}
     assert rows[SHOWN] == "10" and rows["ns::all()"] == "1" and rows["ns::Base::Base(int)"] == "2"
     assert SHOWN in gilk("show", "--table", "t.parquet").stdout
     assert f"ns::all();{SHOWN} " in gilk("export", "t.parquet", "--to", "folded", "-o", "-").stdout
