@@ -107,7 +107,7 @@ def test_calls_of_a_program_executed_in_a_process_are_not_within_the_former_one(
     (pid,) = (row["pid"] for row in table)
     first, second = shown.split(f"two ({pid}), stack 1\n")
     assert f"dash ({pid})\n" in first and "work" not in first
-    assert re.search(r"^ *\S+ +\S+ +20 .* work$", second, re.MULTILINE) and "sub_" not in second
+    assert re.search(r"^ *\S+ +\S+ +20 .* work( \(\S+\))?$", second, re.MULTILINE) and "sub_" not in second
 
 
 def test_an_exported_trace_of_several_programs_nests_as_the_format_requires(tmp_path: Path) -> None:
