@@ -20,7 +20,7 @@ SOURCE = ROOT / "src" / "gilk"
 LAYERS = [
     "cli", "notebook", "web", "api", "render", "engines", "runs", "session", "trace", "providers", "lab", "targets",
     "toolchain", "lang", "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private",
-    "inputs", "errors", "digest", "outputs", "activity", "own_threads", "values",
+    "inputs", "errors", "digest", "outputs", "activity", "own_threads", "collector", "values",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
 FRONT_ENDS = {"notebook", "web", "cli"}

@@ -168,7 +168,7 @@ def test_reading_unmapped_memory_is_a_fault_of_the_clause_and_does_not_harm_the_
         done = dtrace("-p", loop.pid, "-q", "-x", "switchrate=20ms", "-n", "int seen, hits, told;" + program)
         assert done.returncode == 0
         assert re.search(
-            r"^dtrace: error in dt_clause_0 for probe ID \d+ \(pid\d+:a.out:text_hash:entry\): invalid address",
+            r"^dtrace: error in dt_clause_0 for probe ID \d+ \(pid\d+:work:text_hash:entry\): invalid address",
             done.stderr,
         )
         assert done.stdout.startswith("fault 1\n")

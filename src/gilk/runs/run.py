@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gilk import activity
-from gilk.analysis.collector import without_collector
+from gilk.collector import without_collector
 from gilk.errors import GilkError, MachineGone, StoreError
 from gilk.runs.clause_request import ClauseRequest, ClauseSessions
 from gilk.runs.covered import kept

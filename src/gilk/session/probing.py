@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-from gilk.analysis.collector import without_collector
+from gilk.collector import without_collector
 from gilk.session import request
 from gilk.session.base import BaseSession, Probe
 from gilk.session.places import Place

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gilk.analysis.collector import without_collector
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
+from gilk.collector import without_collector
 from gilk.splice import puns
 from gilk.splice.allocator import OutOfSpace
 from gilk.splice.code import PatchCode

@@ -9,7 +9,7 @@ from dataclasses import field
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gilk.analysis.collector import without_collector
+from gilk.collector import without_collector
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, DProbe, Key, described

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, cast
 
-from gilk.analysis.collector import without_collector
+from gilk.collector import without_collector
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment
 from gilk.engines.dtrace.processor import Processor

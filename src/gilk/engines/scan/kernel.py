@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.analysis.collector import without_collector
 from gilk.analysis.kernel import KernelAnalysis
 from gilk.cache.arrays import Array, load_arrays, store_arrays
 from gilk.cache.key import sources
+from gilk.collector import without_collector
 from gilk.engines.scan.count import Planning, Progress, analysed, outcomes
 from gilk.engines.scan.table import SOURCES, checked
 from gilk.errors import UsageError

@@ -6,8 +6,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gilk.analysis.collector import without_collector
 from gilk.analysis.without_liveness import WithoutLiveness
+from gilk.collector import without_collector
 from gilk.engines.scan.count import Progress, analysed, outcomes
 from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import keep, key_of, recall

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gilk.analysis.collector import without_collector
+from gilk.collector import without_collector
 from gilk.errors import GilkError, TargetError
 from gilk.session.broker.following import Following
 from gilk.session.broker.gates import ClientGates
