@@ -141,16 +141,16 @@ def states(trace: Path) -> dict[str, Counter[str]]:
     return found
 
 
-def traced(process: subprocess.Popen[str], output: Path) -> str:
-    """Trace the program while it does its work once. Returns the line that it prints."""
+def traced(process: subprocess.Popen[str], output: Path, scope: str, request: str) -> str:
+    """Trace the program from a request on its standard input to its answer. Returns the line that it prints."""
     assert process.stdin and process.stdout
     pipe, answer = process.stdin, process.stdout
     asked: list[int] = []
-    tracing = gilk.prepare_trace([process.pid], output=output, scope=["fibers:"], everything=True)
+    tracing = gilk.prepare_trace([process.pid], output=output, scope=[scope], everything=True)
 
     def show(progress: Progress) -> None:
         if progress.what == "following" and not asked:
-            asked.append(pipe.write("."))
+            asked.append(pipe.write(request))
             pipe.flush()
 
     tracing.begin()
@@ -174,7 +174,7 @@ def test_instruments_come_and_go_while_fibers_wait_in_the_middle_of_calls(fibers
                 assert counted(session.counts()) == said(lines[-1])[1:5]
             assert session.restored
             assert (differences(process.pid), leftovers(process.pid)) == ([], [])
-            lines.append(traced(process, tmp_path / f"{turn}"))
+            lines.append(traced(process, tmp_path / f"{turn}", "fibers:", "."))
             own, found = said(lines[-1]), states(tmp_path / f"{turn}")
             assert (found[WORK], found[ATTEMPT]) == ({"whole": own.work}, {"whole": own.fail})
             assert found[FIBER]["before"] == WAITING
