@@ -81,8 +81,9 @@ def _ready(environment: dict[str, str]) -> ReadyGilk:
 
 
 def run(inserts: Sequence[str], command: Command, stdin: bytes = b"", **options: Any) -> Ran:
-    """Run ``gilk run --json -i ... -- command``, and separate the command's own output from the report."""
-    flags = [word for insert in inserts for word in ("-i", insert)]
+    """Run ``gilk run --json -i ... -- command``, and separate the command's own output from the report. ``late``: the
+    points may be in libraries that the command opens later."""
+    flags = ["-Z"] * options.pop("late", False) + [word for insert in inserts for word in ("-i", insert)]
     words = ["run", "--json", *flags, "--", *map(str, command)]
     env = {**os.environ, **ENVIRONMENT, **options.pop("env", {})}
     done = _ended(words, env, input=stdin, **options)
