@@ -73,7 +73,8 @@ def test_a_bad_query_is_refused_by_name(query: str) -> None:
 
 @pytest.mark.parametrize(
     ("query", "line"),
-    [("work.c:12", "work.c:12"), (" libz*:src/inflate.c:7 ", "libz*:src/inflate.c:7"), ("work.c", None), ("work.c:", None),
+    [("work.c:12", "work.c:12"), (" libz*:src/inflate.c:7 ", "libz*:src/inflate.c:7"), ("work.c", None),
+     ("work.c:", None),
      ("a::Engine:12", None), ("dispatch:entry", None), ("/work.c:12/", None), ("0x1105", None), ("", None)],
 )  # fmt: skip
 def test_a_query_means_a_line_as_a_point_does(query: str, line: str | None) -> None:

@@ -57,7 +57,9 @@ def line_subjects(target: str, spec: Spec) -> list[Subject]:
 
 def no_lines_in_kernel(spec: Spec) -> UsageError:
     """The refusal of a line in a kernel."""
-    return UsageError("no-line-table", f"{spec}: lines are those of processes and files", "name a function of the kernel")
+    return UsageError(
+        "no-line-table", f"{spec}: lines are those of processes and files", "name a function of the kernel"
+    )
 
 
 def _is_meant(image: TargetImage, pattern: str) -> bool:
