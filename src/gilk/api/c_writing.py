@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from gilk.toolchain.checking import CheckedC, CProblem, check_c
+from gilk.engines.scan.c_text import CProblem, WrittenC, check_c
 
-__all__ = ["CProblem", "CheckedC", "check_c"]
+__all__ = ["CProblem", "WrittenC", "check_c"]

@@ -33,25 +33,25 @@ class CProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedC:
+class WrittenC:
     """The functions that may be instruments, in the order of the text, and the problems, in the compiler's order."""
 
     functions: tuple[str, ...]
     problems: tuple[CProblem, ...]
 
 
-def check_c(name: str, text: str) -> CheckedC:
+def check_c(name: str, text: str) -> WrittenC:
     """Compile the C file ``name``, with the content ``text``, as `gilk run` does for each of its functions. Raises
     CompileError `no-compiler`, `no-binutils`.
     """
     plain = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
     found = {match[1]: match.span(1) for match in _FUNCTION.finditer(plain)}
     if not found:
-        return CheckedC((), (_problem(text, 0, 0, "there is no function void NAME(unsigned int iid) { ... } in it"),))
+        return WrittenC((), (_problem(text, 0, 0, "there is no function void NAME(unsigned int iid) { ... } in it"),))
     problems: dict[CProblem, None] = {}
     for function, (start, end) in found.items():
         problems.update(dict.fromkeys(_problems(name, text, function, start, end)))
-    return CheckedC(tuple(found), tuple(problems))
+    return WrittenC(tuple(found), tuple(problems))
 
 
 def _problems(name: str, text: str, function: str, start: int, end: int) -> Iterator[CProblem]:
