@@ -8,11 +8,13 @@ import subprocess
 import pytest
 
 from gilk.api.processes import attach
-from gilk.api.scans import images, preview, symbols
+from gilk.api.scans import images, line_points, preview, symbols
 from gilk.errors import UsageError
 from gilk.spec.point import parse
 from tests.behaviour.harness import Loop, differences
-from tests.programs.build import build
+from tests.programs.build import HERE, build
+
+SOURCE = (HERE / "work.c").read_text().splitlines()
 
 
 @pytest.mark.parametrize("texts", [["dispatch:blocks", "dispatch:blocks-post"], ["*:entry", "*:return"]])
@@ -46,7 +48,38 @@ def test_images_of_a_process_are_those_that_it_has_mapped() -> None:
         assert all(symbols(f"pid:{loop.pid}", each) for each in found)
 
 
-def test_a_preview_of_source_lines_is_refused() -> None:
+def test_a_preview_of_a_line_has_the_points_of_a_session() -> None:
+    program = build("work")
+    number = 1 + next(n for n, text in enumerate(SOURCE) if "return n + 1;" in text)
+    with Loop([program]) as loop:
+        planned = preview(f"pid:{loop.pid}", [(parse(f"work.c:{number}"), False)])
+        with attach(loop.pid) as target, target.session() as session:
+            session.activate(session.insert(f"work.c:{number}", "count"))
+            outcomes = {probe.row.point: str(probe.tactic or probe.refusal) for probe in session.probes}
+    assert outcomes and {row.point: row.outcome.name for row in planned} == outcomes
+
+
+def test_points_of_a_line_are_where_addr2line_says_that_it_is() -> None:
+    program = str(build("work"))
+    found = images(program)
+    number = 1 + next(n for n, text in enumerate(SOURCE) if "return n + 1;" in text)
+    addresses = [hex(each.function + each.offset) for each in line_points(program, found, parse(f"work.c:{number}"))]
+    words = ["addr2line", "-e", program, *addresses]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines and {line.partition(" (")[0].rpartition("/")[2] for line in lines} == {f"work.c:{number}"}
+
+
+@pytest.mark.parametrize(
+    ("target", "line", "slug"),
+    [("work", "work.c:9999", "no-such-line"), ("work", "libc:work.c:1", "no-such-image"),
+     ("kernel", "fs/pipe.c:10", "no-line-table")],
+)  # fmt: skip
+def test_lines_that_are_not_there_are_refused(target: str, line: str, slug: str) -> None:
+    target = target if target == "kernel" else str(build(target))
     with pytest.raises(UsageError) as error:
-        preview(str(build("work")), [(parse("work.c:20"), False)])
-    assert error.value.slug == "no-preview-of-lines"
+        preview(target, [(parse(line), False)])
+    assert error.value.slug == slug
+    found = images(target) if target != "kernel" else ()
+    with pytest.raises(UsageError) as error:
+        list(line_points(target, found, parse(line)))
+    assert error.value.slug == slug

@@ -10,7 +10,7 @@ import pytest
 from gilk.api import scans
 from gilk.api.scans import FunctionSymbol, TargetImage
 from gilk.errors import UsageError
-from gilk.web.search import PAGE, SymbolFigures, SymbolRow, found
+from gilk.web.search import PAGE, SymbolFigures, SymbolRow, found, line_of
 from gilk.web.worker import LookAnswers
 from tests.programs.build import build
 
@@ -69,6 +69,17 @@ def test_a_bad_query_is_refused_by_name(query: str) -> None:
     with pytest.raises(UsageError) as error:
         found(ROWS, query, "match")
     assert error.value.slug == "bad-search"
+
+
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [("work.c:12", "work.c:12"), (" libz*:src/inflate.c:7 ", "libz*:src/inflate.c:7"), ("work.c", None),
+     ("work.c:", None),
+     ("a::Engine:12", None), ("dispatch:entry", None), ("/work.c:12/", None), ("0x1105", None), ("", None)],
+)  # fmt: skip
+def test_a_query_means_a_line_as_a_point_does(query: str, line: str | None) -> None:
+    found = line_of(query)
+    assert (str(found) if found is not None else None) == line
 
 
 def test_a_graph_is_kept_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,39 @@ def test_lines_are_read_by_keyboard(page: Page, window: Served, loop: Loop, aski
     expect(page.locator(".source tr.marked")).to_have_count(1)
 
 
+def test_a_line_finds_its_functions_and_leads_to_its_block(
+    page: Page, window: Served, loop: Loop, asking: Asking
+) -> None:
+    target = asking.target(loop.pid)
+    number = 1 + next(n for n, text in enumerate(WORK.read_text().splitlines()) if "return n + 1;" in text)
+    query = f"work.c:{number}"
+    opened(page, window, f"/target/{target}/symbols")
+    page.get_by_label("Function", exact=True).fill(query)
+    rows = page.get_by_role("table", name="Functions").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    told = asking.get(f"/target/{target}/symbols.json?q={query}")
+    assert [row["name"] for row in told["rows"]] == ["ackermann"] and told["line"] == query
+    suits(page, "functions of a line")
+    narrow(page, "functions of a line")
+    page.get_by_role("button", name=f"Count {query}").click()
+    page.get_by_role("button", name="Preview the plan").click()
+    expect(page.get_by_text("can be had")).to_be_visible()
+    place = told["rows"][0]["places"][0]
+    page.get_by_role("link", name=f"{place['where']} of ackermann").click()
+    expect(page.get_by_role("table", name=f"Lines of {WORK}").locator("tr.marked")).to_contain_text(["return n + 1;"])
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", name="Counts")).to_be_visible()
+    session = asking.get("/index.json")["sessions"][0]
+    counts = asking.post("/session/end", session=session["number"])["report"]["counts"]
+    assert session["requests"] == [f"{query}=count"]
+    assert [name.partition(" ")[2] for name in counts] == [f"({query})"] * len(told["rows"][0]["places"])
+
+
+def test_a_line_without_code_is_refused_with_those_near_it(asking: Asking, loop: Loop) -> None:
+    error = asking.get(f"/target/{asking.target(loop.pid)}/symbols.json?q=work.c:9999")["error"]
+    assert error["slug"] == "no-such-line" and "lines near it" in error["hint"]
+
+
 REFUSED = {"passwd": "not-granted", "link": "not-granted", "pipe": "not-text", "large": "not-text", "bytes": "not-text",
            "up": "not-granted", "none": "no-source", "markup": "no-source"}  # fmt: skip
 

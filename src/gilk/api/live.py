@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gilk.api.processes import hold
@@ -11,7 +13,7 @@ from gilk.errors import UsageError
 from gilk.runs.clause_request import ClauseRequest
 from gilk.runs.live import LiveRun
 from gilk.runs.strategy import Chosen
-from gilk.session.request import Builtin, Request
+from gilk.session.request import Builtin, CFunction, Request
 from gilk.trace.latencies import Latencies
 
 if TYPE_CHECKING:
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["Latencies", "LiveRun", "prepare_kernel_live", "prepare_live"]
 
 
-def prepare_live(requests: Sequence[Request | Chosen | ClauseRequest], pids: Sequence[int]) -> LiveRun:
-    """Attach to processes for a run that is watched; no probe is in yet. Raises GilkError; then all processes are let
-    go."""
-    plain = _watchable(requests)
+def prepare_live(
+    requests: Sequence[Request | Chosen | ClauseRequest],
+    pids: Sequence[int],
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> LiveRun:
+    """Attach to processes for a run that is watched; no probe is in yet. ``texts``: by the names that C files have in
+    requests, their contents; no other C is taken. Raises GilkError; then all processes are let go."""
+    plain = _watchable(requests, texts)
     if any(request.of_kernel for request in plain):
         raise UsageError("kernel-not-live", "a run that is watched is one of processes", "gilk run takes the kernel")
     return LiveRun(hold(pids, ()), plain)
@@ -40,7 +46,9 @@ def prepare_kernel_live(
     return kernel.live(plain, command, take)
 
 
-def _watchable(requests: Sequence[Request | Chosen | ClauseRequest]) -> list[Request]:
+def _watchable(
+    requests: Sequence[Request | Chosen | ClauseRequest], texts: Mapping[str, str] = MappingProxyType({})
+) -> list[Request]:
     """The requests, if a run that is watched takes all of them. Raises UsageError."""
     if any(isinstance(request, ClauseRequest) for request in requests):
         what = "a run that is watched takes no stacks, no conditions, and neither usdt: nor syscall:"
@@ -48,6 +56,17 @@ def _watchable(requests: Sequence[Request | Chosen | ClauseRequest]) -> list[Req
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) < len(requests):
         raise UsageError("strategy-not-live", "a run that is watched takes points, not strategies", "gilk run has them")
-    if not all(isinstance(request.instrument, Builtin) for request in plain):
-        raise UsageError("c-not-live", "a run that is watched takes built-in instruments, not C", "gilk run takes C")
-    return plain
+    return [replace(request, instrument=_instrument(request, texts)) for request in plain]
+
+
+def _instrument(request: Request, texts: Mapping[str, str]) -> Builtin | CFunction:
+    """The instrument of a request, with its C text. Raises UsageError `c-not-live`."""
+    if isinstance(request.instrument, Builtin):
+        return request.instrument
+    text = texts.get(str(request.instrument.source))
+    if text is None:
+        known = f"C from {', '.join(texts)}" if texts else "no C"
+        raise UsageError(
+            "c-not-live", f"a run that is watched takes built-in instruments, and {known}", "gilk run takes C"
+        )
+    return replace(request.instrument, text=text)

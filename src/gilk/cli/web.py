@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ _ONLY_LAB = "it is lab; gilk run, trace and dtrace take --on ssh:HOST, and gilk 
     "--traces", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Keep the traces that are made in the window in this directory.",
 )  # fmt: skip
+@click.option("--allow-c", is_flag=True, help="Take instruments in C, which is code that runs in the processes.")
 @click.option("--audit", type=click.Path(dir_okay=False, path_type=Path), help="Write what is done to this file.")
 @click.option("--list", "listing", is_flag=True, help="List the windows that run, and end.")
 @click.option(
@@ -56,7 +58,7 @@ _ONLY_LAB = "it is lab; gilk run, trace and dtrace take --on ssh:HOST, and gilk 
 def web(
     port: int, path: Path | None, opening: bool, read_only: bool, pids: tuple[int, ...], users: tuple[str, ...],
     kernel: bool, machine: str, folders: tuple[Path, ...], experiments: tuple[Path, ...], traces: Path | None,
-    audit: Path | None, listing: bool, stopped: int | None, as_json: bool,
+    allow_c: bool, audit: Path | None, listing: bool, stopped: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Serve the window on this machine, and print its address, which is good for one browser and for a minute.
 
@@ -76,6 +78,7 @@ def web(
     if machine not in ("", "lab"):
         raise UsageError("bad-machine", f"the window reaches no kernel on {machine!r}", _ONLY_LAB)
     granted = _grants(pids, users, kernel, bool(machine), folders, experiments, traces, not read_only)
+    granted = replace(granted, c=allow_c)
     serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
 
 

@@ -1,26 +1,43 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Live runs, in processes or in a kernel: their counts, and the times of their calls, are shown while they go on.
 
-They keep no records.
+They keep no records but the last ones of instruments in C.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gilk.runs.guest import KernelGuest
 from gilk.runs.outcome import added
 from gilk.runs.run import Run
 from gilk.trace.calls import CallTable
 from gilk.trace.latencies import Latencies
+from gilk.trace.probes import RecordKind
+from gilk.trace.samples import schema
 from gilk.values import dataclass
+
+_KEPT: Final = 5  # the number of records of instruments in C that are kept for each point
+_MOST_POINTS: Final = 20  # the most points for which they are kept
+_OWN: Final = pa.array([str(kind) for kind in (RecordKind.OTHER, RecordKind.INTEGER, RecordKind.TEXT)])
+_OF_CALLS: Final = schema(frozenset()).names
+_SHOWN: Final = ("time", "tid", "point", "value", "extra", "text")
 
 
 @dataclass
 class LiveRun(Run):
     latencies: Latencies = field(default_factory=Latencies)
+    _last: dict[str, pa.Table] = field(default_factory=dict)
+
+    def last(self) -> list[dict[str, Any]]:
+        """The last records that instruments in C have made at each point, the newest last: each with ``point``,
+        ``tid``, ``value``, and where it has them ``extra`` and ``text``; ``time`` in ns since the beginning."""
+        rows = [row for table in self._last.values() for row in table.to_pylist()]
+        return [{name: row[name] for name in _SHOWN if row.get(name) is not None} for row in rows]
 
     def counts(self) -> dict[str, int]:
         """The hits of every counting point that is in, by its name."""
@@ -43,7 +60,21 @@ class LiveRun(Run):
         return wait
 
     def _keep(self, table: pa.Table) -> None:
-        self.latencies.add(table)
+        """Keep what is shown of the records. Those of instruments in C have dozens of columns: these are cut first."""
+        if not table.num_rows:
+            return
+        own = pc.is_in(pc.cast(table["kind"], pa.string()), _OWN)
+        self.latencies.add(table.select(_OF_CALLS).filter(pc.invert(own)) if pc.any(own).as_py() else table)
+        mine = table.select([name for name in _SHOWN if name in table.column_names]).filter(own)
+        for point in pc.unique(mine["point"]).to_pylist():
+            if point in self._last or len(self._last) < _MOST_POINTS:
+                self._keep_last(point, mine.filter(pc.equal(mine["point"], point)))
+
+    def _keep_last(self, point: str, table: pa.Table) -> None:
+        before = [self._last[point]] if point in self._last else []
+        self._last[point] = pa.concat_tables([*before, table[-_KEPT:]], promote_options="default")[
+            -_KEPT:
+        ].combine_chunks()
 
     def _calls(self) -> CallTable | None:
         return None

@@ -94,6 +94,11 @@ def all_errors() -> list[str]:
     return ["-fmax-errors=0"] if _is_gcc() else ["-ferror-limit=0"]
 
 
+def columns_in_bytes() -> list[str]:
+    """The options by which the compiler counts columns in bytes."""
+    return ["-fdiagnostics-column-unit=byte"] if _is_gcc() else []
+
+
 def flags() -> list[str]:
     return [flag for flag in FLAGS if _is_gcc() or flag not in _GCC_ONLY]
 

@@ -27,7 +27,7 @@ class Grants:
     directories ``files``. ``experiments``: the directories in which experiments are written and run, with their
     workloads. ``traces``: the directory for the traces that the window makes. ``lab``: a virtual machine, whose kernel
     is instrumented, and where commands run. ``acts``: the window may also change
-    something, not only look.
+    something, not only look. ``c``: instruments may be in C, which is code that runs in the processes.
     """
 
     users: frozenset[int] = frozenset()
@@ -38,6 +38,7 @@ class Grants:
     experiments: tuple[Path, ...] = ()
     traces: Path | None = None
     lab: bool = False
+    c: bool = False
 
     @property
     def folders(self) -> list[Path]:

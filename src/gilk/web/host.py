@@ -21,6 +21,7 @@ from gilk.api.runs import Progress, parse_request, report
 from gilk.errors import GilkError
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
+from gilk.web.sessions import C_FILE
 from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
@@ -55,7 +56,8 @@ class SessionHost:
     def begin(self, given: Json) -> LiveRun:
         """Put all instruments in. Raises GilkError; then nothing has changed."""
         held = {int(pid): born for pid, born in given["processes"].items()}
-        running = prepare_live([parse_request(text) for text in given["requests"]], list(held))
+        requests = [parse_request(text) for text in given["requests"]]
+        running = prepare_live(requests, list(held), {C_FILE: given["text"]} if given["text"] else {})
         self._running = running
         try:
             for pid, born in held.items():
@@ -88,6 +90,7 @@ def state_of(running: LiveRun, progress: Progress) -> Json:
         "latency": latency(running),
         "tactics": running.tactics_by_point(),
         "refused": running.refusals_by_point(),
+        "last": running.last(),
     }
 
 

@@ -29,10 +29,11 @@ from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
 from gilk.web.grants import KERNEL, LAB, Grants, identity_of, identity_of_file, title_of
 from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
+from gilk.web.instruments import InstrumentPages, texts
 from gilk.web.keys import Keys
 from gilk.web.lab import Lab
 from gilk.web.live import live
-from gilk.web.sessions import Sessions, WebSession, d_commands, lab_command
+from gilk.web.sessions import Sessions, d_commands, lab_command
 from gilk.web.sources import source
 from gilk.web.tables import table_routes
 from gilk.web.timed import TimedWorkers
@@ -49,7 +50,6 @@ PAGES: Final = (
     "/diff",
 )  # fmt: skip
 _DOCTOR_WITHIN: Final = 120.0
-_MOST_REQUESTS: Final = 1000
 
 
 class Window:
@@ -64,6 +64,7 @@ class Window:
         self.traces = TracePages(grants, self._files)
         self.tracing = TracingPages(grants, self.sessions, audit)
         self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
+        self.instruments = InstrumentPages(grants, self.sessions, audit)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image, the state of the survey
 
@@ -89,6 +90,7 @@ class Window:
         await self.sessions.close("the window was closed")
         await self.lab.stop()
         self.d.stop()
+        self.instruments.stop()
         self._files.stop()
         for worker in self._workers.values():
             worker.kill()
@@ -232,27 +234,12 @@ class Window:
     async def preview(self, request: Request) -> Json:
         asked = await given(request, target=str, requests=list)
         name = self.grants.target(asked["target"])
-        return await self._asked("preview", target=name, requests=_texts(asked["requests"]))
-
-    async def begin(self, request: Request) -> Json:
-        asked = await given(request, target=str, requests=list)
-        requests = _texts(asked["requests"])
-        name = self.grants.target(asked["target"])
-        if asked["target"].startswith("file-"):
-            raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
-        if name == KERNEL:
-            raise ToldError("kernel-is-shown", "the window shows the kernel, and puts nothing into it", "gilk run does")
-        if name == LAB:
-            raise ToldError("other-target", "a session in the lab is begun at /session/lab")
-        if any(text.startswith(f"{KERNEL}:") for text in requests):
-            raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
-        session = await self._begun(asked["target"], name, requests)
-        return session.shown()
+        return await self._asked("preview", target=name, requests=texts(asked["requests"]))
 
     async def begin_lab(self, request: Request) -> Json:
         """Put instruments into the lab's kernel, and run a command there, if there is one."""
         asked = await given(request, requests=list, workload=str)
-        name, requests = self.grants.target(LAB), _texts(asked["requests"])
+        name, requests = self.grants.target(LAB), texts(asked["requests"])
         check_text(asked["workload"])
         session = self.sessions.begin_lab(self.lab, title_of(name), requests, asked["workload"].strip())
         return (await self.audit.noted(session, lab_command(requests, asked["workload"].strip()))).shown()
@@ -296,11 +283,6 @@ class Window:
         session = self.sessions.begin_lab_d(self.lab, title, text, workload)
         return (await self.audit.noted(session, d_commands(None, text, workload)["command"])).shown()
 
-    async def _begun(self, identity: str, name: str, requests: list[str]) -> WebSession:
-        words = ["gilk", "run", "-p", name.removeprefix("pid:"), *(w for each in requests for w in ("-i", each))]
-        command = shlex.join(words)
-        return await self.audit.noted(self.sessions.begin(identity, title_of(name), requests), command)
-
     async def end(self, request: Request) -> Json:
         asked = await given(request, session=int)
         session = self.sessions.get(asked["session"])
@@ -338,13 +320,6 @@ def _looking(what: str, name: str, *words: str) -> str:
     return shlex.join([*there, "gilk", what, KERNEL if name == LAB else name, *words])
 
 
-def _texts(requests: list[Any]) -> list[str]:
-    """The requests, if they are valid. Raises ToldError `bad-request`."""
-    if not 0 < len(requests) <= _MOST_REQUESTS or not all(isinstance(each, str) for each in requests):
-        raise ToldError("bad-request", f"requests are 1 to {_MOST_REQUESTS} texts, POINTS=INSTRUMENT")
-    return requests
-
-
 def routes(window: Window) -> list[BaseRoute]:
     twins = {
         "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
@@ -366,7 +341,8 @@ def routes(window: Window) -> list[BaseRoute]:
     }  # fmt: skip
     actions = {
         KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
-        "/session": window.begin, "/session/d": window.begin_d, "/session/end": window.end,
+        "/session": window.instruments.begin, "/session/c": window.instruments.begin_c,
+        "/c/check.json": window.instruments.check_c, "/session/d": window.begin_d, "/session/end": window.end,
         "/session/leave-out": window.leave_out, "/end": window.end_all,
         "/experiment/{file}/check.json": window.experiments.check,
         "/experiment/{file}/change.json": window.experiments.change,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Finds functions while the user types: by a part of the name, by a glob, by ``/expression/``, by an address."""
+"""Finds functions while the user types: by a part of the name, by a glob, by ``/expression/``, by an address, by a line
+of the source.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from gilk.api.scans import FunctionSymbol, SurveyTable, TargetImage
 from gilk.errors import UsageError
 from gilk.render.survey import REASONS
 from gilk.spec.image import is_glob
+from gilk.spec.point import Spec, parse
 from gilk.values import dataclass
 
 PAGE: Final = 200  # the number of rows of a page
@@ -91,6 +94,15 @@ def found(
         last, order = first + PAGE, _order(sort, query)
         return len(chosen), heapq.nsmallest(last, chosen, key=order)[first:]
     return len(chosen), chosen[first : first + PAGE]
+
+
+def line_of(query: str) -> Spec | None:
+    """The line of the source that a query means, ``[IMAGE:]FILE:LINE`` as in points; None if it means none."""
+    try:
+        spec = parse(query.strip()[: _LONGEST + 1])
+    except UsageError:
+        return None
+    return spec if spec.line else None
 
 
 def _matching(rows: Sequence[SymbolRow], query: str) -> Iterator[SymbolRow]:

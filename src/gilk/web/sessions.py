@@ -18,6 +18,7 @@ from gilk.web.grants import LAB, born, identity_of_file
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
 Json = dict[str, Any]
+C_FILE = "mine.c"  # the name of the C text in requests, `POINTS=mine.c:FUNCTION`
 _MOST = 64  # the most sessions, including those that have ended, of which the oldest are forgotten
 
 
@@ -111,6 +112,21 @@ def _pid(target: str) -> str:
     return target.split("-")[1]
 
 
+def run_command(pid: str, requests: Sequence[str], text: str = "") -> str:
+    """The command line of a session in a process; if a C text is given, it writes that into its file first."""
+    command = shlex.join(["gilk", "run", "-p", pid, *(word for each in requests for word in ("-i", each))])
+    return f"printf %s {shlex.quote(text)} > {C_FILE} && {command}" if text else command
+
+
+def _run_python(pid: str, requests: Sequence[str]) -> str:
+    """The code in Python that does the same; a C text is in its file."""
+    pairs = [(points, what) for points, _, what in (each.rpartition("=") for each in requests)]
+    c = f"{C_FILE}:"
+    shown = [(p, f"gilk.c({C_FILE!r}, {w.removeprefix(c)!r})" if w.startswith(c) else repr(w)) for p, w in pairs]
+    lines = [f"    session.insert({points!r}, {what})" for points, what in shown]
+    return "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
+
+
 def lab_command(requests: Sequence[str], workload: str) -> str:
     """The command line of a session in the lab."""
     words = ["gilk", "run", "--on", LAB, *(word for each in requests for word in ("-i", each))]
@@ -161,14 +177,15 @@ class Sessions:
             hint = "the overview lists those there are"
             raise ToldError("no-such-session", f"there is no session {number}", hint, 404) from None
 
-    async def begin(self, target: str, title: str, requests: Sequence[str]) -> WebSession:
-        """A session that puts instruments in. Raises ToldError; then nothing has changed."""
+    async def begin(self, target: str, title: str, requests: Sequence[str], text: str = "") -> WebSession:
+        """A session that puts instruments in. ``text``: the C text whose functions some of them are, or ''. Raises
+        ToldError; then nothing has changed.
+        """
         pid = _pid(target)
-        words = ["gilk", "run", "-p", pid, *(w for r in requests for w in ("-i", r))]
-        lines = [f"    session.insert({p!r}, {i!r})" for p, _, i in (r.rpartition("=") for r in requests)]
-        python = "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
-        made = WebSession(self._last + 1, target, title, tuple(requests), shlex.join(words), python, time.time())
-        return await self._begun(made, "gilk.web.host", requests=list(requests), processes={int(pid): born(target)})
+        command, python = run_command(pid, requests, text), _run_python(pid, requests)
+        made = WebSession(self._last + 1, target, title, tuple(requests), command, python, time.time())
+        given: Json = {"requests": list(requests), "text": text, "processes": {int(pid): born(target)}}
+        return await self._begun(made, "gilk.web.host", **given)
 
     async def begin_lab(
         self, lab: SessionMachine, title: str, requests: Sequence[str], workload: str

@@ -7,6 +7,7 @@ python -m gilk.web.worker READING WRITING
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from gilk.render import graph_picture
 from gilk.render.graph import to_json as graph_json
 from gilk.render.names import learn, readable, with_names
 from gilk.render.survey import REASONS
+from gilk.spec.point import Spec
 from gilk.web import search
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import KERNEL
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from gilk.api.watched_kernel import KernelSubject
 
 Json = dict[str, Any]
+Places = dict[tuple[str, int], list[int]]  # by a function's image and address, the distances of a line's places from it
 _SEARCH_WITHIN: Final = 5.0  # in seconds; an expression of the user's may take for ever
 
 
@@ -63,15 +66,35 @@ class LookAnswers:
     def symbols(self, target: str, image: str, query: str, sort: str, only: str, first: int) -> Json:
         """A page of the functions that match."""
         rows, surveyed = self._rows(target, image)
+        of, line = len(rows), search.line_of(query)
+        places: Places = {}
+        if line is not None:
+            places = self._places(target, image, line)
+            rows, query = tuple(row for row in rows if _key(row) in places), ""
         with limited(_SEARCH_WITHIN, _too_slow()):
             count, found = search.found(rows, query, sort, only, max(first, 0))
         return {
-            "of": len(rows),
+            "of": of,
             "found": count,
             "first": first,
             "surveyed": surveyed,
-            "rows": [{**_row(row), "point": _point(target, row.image.pattern, row.symbol.name)} for row in found],
-        }
+            "line": "" if line is None else str(replace(line, image=line.image or image)),
+            "rows": [
+                {
+                    **_row(row), "point": _point(target, row.image.pattern, row.symbol.name),
+                    "places": [_place(row, offset) for offset in places.get(_key(row), [])],
+                }
+                for row in found
+            ],
+        }  # fmt: skip
+
+    def _places(self, target: str, image: str, line: Spec) -> Places:
+        """The places of a line in an image, or in all images for ``*``."""
+        chosen = [each for each in scans.images(target, self._kernel) if image in ("*", each.pattern)]
+        found: Places = {}
+        for point in scans.line_points(target, chosen, line):
+            found.setdefault((point.image.pattern, point.function), []).append(point.offset)
+        return found
 
     def _rows(self, target: str, image: str) -> tuple[tuple[SymbolRow, ...], bool]:
         """All functions of an image, or of all images for ``*``, and whether there are surveys of all of these."""
@@ -168,6 +191,15 @@ def _point(target: str, image: str, name: str) -> str:
     """The beginning of points in a function. In a kernel, ``kernel`` stands for it and for all of its modules."""
     image = KERNEL if target == KERNEL else image
     return f"{image}:{name}" if image else name
+
+
+def _key(row: SymbolRow) -> tuple[str, int]:
+    return row.image.pattern, row.symbol.address
+
+
+def _place(row: SymbolRow, offset: int) -> Json:
+    """A place of a line in a function: ``where`` as points have it, and ``at``, its address as text."""
+    return {"where": f"+{offset:#x}", "at": f"{row.symbol.address + offset:#x}"}
 
 
 def _row(row: SymbolRow) -> Json:

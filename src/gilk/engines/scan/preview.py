@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.engines.scan.count import PROCESS, Planning
+from gilk.engines.scan.lines import line_subjects, no_lines_in_kernel
 from gilk.engines.scan.subject import KERNEL, Subject, subjects
-from gilk.errors import UsageError
 from gilk.image import lookup
 from gilk.image.elf import load
 from gilk.image.model import FunctionSpan, Image
@@ -27,6 +27,7 @@ from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Want
 from gilk.splice.points import Point
 from gilk.targets.image import analyse
+from gilk.targets.lines import at_line
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ def preview(
 
     The flag of a point says that calls are timed, which needs the returns as well. ``kernel``: the kernel that is
     meant, if it is not this machine's. Raises as scan(), and UsageError `no-such-block`, `not-an-instruction`,
-    `no-preview-of-lines`.
+    and for lines as targets/lines.py:at_line.
     """
     images: dict[str, PlannedImage] = {}
     for spec, timed in wanted:
         if spec.line:
-            raise UsageError("no-preview-of-lines", f"{spec} is a line of the source", "name a function instead")
+            _place_line(target, spec, images)
+            continue
         for each, spans in _meant(target, spec, images, kernel):
             each.placed.extend(_placed(each, spans, spec.where, timed))
     return tuple(row for each in images.values() for row in _planned(each))
@@ -87,9 +89,23 @@ def _meant(
         yield _of_kernel(spec, images, kernel)
         return
     for subject in subjects(target, str(FunctionPattern(spec.image, spec.function)))[0]:
-        if subject.name not in images:
-            images[subject.name] = image_of(subject)
-        yield images[subject.name], lookup.spans(images[subject.name].image, spec.function)
+        each = _kept(subject, images)
+        yield each, lookup.spans(each.image, spec.function)
+
+
+def _kept(subject: Subject, images: dict[str, PlannedImage]) -> PlannedImage:
+    if subject.name not in images:
+        images[subject.name] = image_of(subject)
+    return images[subject.name]
+
+
+def _place_line(target: str, spec: Spec, images: dict[str, PlannedImage]) -> None:
+    """Add the points of a line of the source to the images that have it."""
+    if target == KERNEL:
+        raise no_lines_in_kernel(spec)
+    for subject in line_subjects(target, spec):
+        each = _kept(subject, images)
+        each.placed.extend(at_line(each.image, each.analysis, spec.function, spec.line))
 
 
 def _of_kernel(

@@ -27,10 +27,15 @@ export async function func(place, id) {
   const text = sourceOf(id, new URLSearchParams([...words, ...(asked.has("source") ? [["source", asked.get("source")]] : [])]), found,
     (block) => graph.show(block));
   graph.svg.addEventListener("focusin", (event) => linked(event));
-  graph.svg.addEventListener("pointerover", (event) => linked(event));
+  // Only a pointer that moves: one that rests may have a block scrolled under it.
+  graph.svg.addEventListener("pointermove", (event) => {
+    if (event.movementX || event.movementY) linked(event);
+  });
+  let last = null;
   const linked = (event) => {
     const block = event.target.closest("[data-block]");
-    if (block) text.mark(Number(block.dataset.block));
+    if (block && block !== last) text.mark(Number(block.dataset.block));
+    last = block ?? last;
   };
   let zoom = fitting(found.layout.width);
 
@@ -70,6 +75,11 @@ export async function func(place, id) {
   });
   sized.observe(scroll);
   for (const what of ["wheel", "pointerdown", "keydown"]) scroll.addEventListener(what, () => sized.disconnect(), { once: true, passive: true });
+  const wanted = blockAt(found, asked.get("on"));
+  if (wanted) {
+    sized.disconnect();
+    graph.show(wanted.index);
+  }
   const still = whenChosen(marked);
   const watched = await watch(id, found, graph, text);
   return () => {
@@ -77,6 +87,11 @@ export async function func(place, id) {
     still();
     watched();
   };
+}
+
+// The block with the instruction at an address, which is text; undefined if there is none.
+function blockAt(found, address) {
+  return address ? found.blocks.find((block) => block.instructions.some((one) => one.address === Number(address))) : undefined;
 }
 
 // The scale of the graph: 1 if it fits, else as small as it must be to fit, but not too small to be read.

@@ -4,6 +4,7 @@
 import { fileId, h, lines, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
+import { field as cField, instruments, isC, text as cText } from "./c.js";
 
 let shownFor = null;
 const listeners = new Set();
@@ -53,24 +54,51 @@ function draw(target) {
   const line = commandFor(target, requests);
   const lab = target === "lab";
   const running = lab || target.startsWith("pid-");
+  const list = h("ul", { class: "chosen" });
+  const listed = () => show(list, items(target, requests));
+  const shell = command(line);
+  const again = () => show(shell.querySelector("pre"), h("span", null, lines(commandFor(target, requests))));
+  listed();
   show(place, h("section", { "aria-label": "Instruments chosen" },
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
-    h("ul", { class: "chosen" }, requests.map((each) => h("li", null, h("code", null, each),
-      h("button", { "aria-label": `Leave out ${each}`, onclick: () => keep(target, requests.filter((one) => one !== each)) }, "×")))),
-    lab ? workloadField(() => show(place.querySelector("details.command pre"), h("span", null, lines(commandFor(target, requests))))) : null,
+    list,
+    lab ? workloadField(again) : null,
+    running && !lab ? cField(listed, again) : null,
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
       h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
       h("button", { disabled: !running, onclick: () => stagger(target, requests, result) }, "As an experiment"),
       h("button", { onclick: () => keep(target, []) }, "Clear")),
     running ? null : h("p", null, "The window puts instruments into processes. The command below does it elsewhere."),
-    result, command(line)));
+    result, shell));
+}
+
+// The chosen instruments as a list. Once there are instruments in C, each point can have one of these.
+function items(target, requests) {
+  const own = target.startsWith("pid-") ? instruments() : [];
+  const change = (each, instrument) => keep(target, requests.map((one) => (one === each ? `${pointsOf(each)}=${instrument}` : one)));
+  return requests.map((each) => {
+    const now = each.slice(pointsOf(each).length + 1);
+    return h("li", null, h("code", null, each),
+      own.length ? h("select", { "aria-label": `Instrument of ${pointsOf(each)}`, value: now, onchange: (event) => change(each, event.target.value) },
+        [...new Set([now, "count", ...own])].map((name) => h("option", { value: name, selected: name === now }, name))) : null,
+      h("button", { "aria-label": `Leave out ${each}`, onclick: () => keep(target, requests.filter((one) => one !== each)) }, "×"));
+  });
+}
+
+function pointsOf(request) {
+  return request.slice(0, request.lastIndexOf("="));
 }
 
 function commandFor(target, requests) {
   const points = requests.map((each) => `-i '${each}'`).join(" ");
-  if (target !== "lab") return `gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${points}`;
-  return `gilk run --on lab ${points}${workload() ? ` -- sh -c '${workload().replaceAll("'", "'\\''")}'` : ""}`;
+  const before = requests.some(isC) ? `printf %s ${quoted(cText())} > mine.c && ` : "";
+  if (target !== "lab") return `${before}gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${points}`;
+  return `gilk run --on lab ${points}${workload() ? ` -- sh -c ${quoted(workload())}` : ""}`;
+}
+
+function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 // The command that runs in the lab during a session.
@@ -107,7 +135,8 @@ async function begin(target, requests, button) {
   notice("Putting the instruments in …");
   try {
     const session = target === "lab" ? await post("/session/lab", { requests, workload: workload() })
-      : await post("/session", { target, requests });
+      : requests.some(isC) ? await post("/session/c", { target, requests, text: cText() })
+        : await post("/session", { target, requests });
     notice("The instruments are in.");
     keep(target, []);
     goTo(`/session/${session.number}`);

@@ -58,7 +58,7 @@ export async function session(place, text) {
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned ? happened(state) : null, written(state));
     const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), counts(state, now), latencies(state.latency ?? {}),
+    show(figures, ofInstruments ? null : printed(state), counts(state, now), latencies(state.latency ?? {}), records(state.last ?? []),
       refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
@@ -81,6 +81,17 @@ function blocksOf(first) {
   if (first.aggregations || first.planned || !links.size) return null;
   return h("p", null, "The hits in its graph: ", [...links].map(([name, words], at) =>
     [at ? ", " : "", h("a", { href: `/target/${first.target}/function?${words}` }, name)]));
+}
+
+// The last records of instruments in C, the newest first.
+function records(last) {
+  if (!last.length) return null;
+  return h("section", null, h("h2", null, "Last records"), table("Last records", [
+    ["Point", "name", (one) => one.point],
+    ["Thread", "number lesser", (one) => one.tid],
+    ["Value", "number", (one) => one.text ?? one.value ?? ""],
+    ["Second", "number", (one) => one.extra ?? ""],
+  ], last.toReversed()));
 }
 
 // Whether everything is out while the report is still being made. An experiment puts it in again for its next repetition.

@@ -106,6 +106,7 @@ export async function symbols(place, id) {
       : `None of ${plural(found.of, "function")} matches.`;
     show(rows,
       found.surveyed || image.value === "*" ? null : analyse(id, image.value, found.survey),
+      found.line && found.found ? wholeLine(id, found) : null,
       found.rows.length ? listOf(found.rows) : null,
       h("p", null,
         found.first ? h("button", { onclick: () => listed(Math.max(0, found.first - 200)) }, "Earlier ones") : null,
@@ -117,7 +118,8 @@ export async function symbols(place, id) {
     h("h1", null, `Functions of ${known.title}`),
     h("p", null, h("a", { href: `/target/${id}` }, id === "lab" ? "The lab" : isKernel(id) ? "Its modules" : "Its program and libraries"),
       id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : id === "lab" ? [", ", h("a", { href: "/target/lab/trace" }, "a trace of it"), ", ", h("a", { href: "/target/lab/d" }, "a D program for it")] : null,
-      ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/) or an address (0x…)."),
+      ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/), an address (0x…)",
+      isKernel(id) ? "." : " or a line of the source (parse.c:120)."),
     h("div", { class: "fields", role: "search" },
       h("p", { class: "field wide" }, h("label", { for: "q" }, "Function"), query),
       h("p", { class: "field" }, h("label", { for: "image" }, "In"), image),
@@ -151,7 +153,10 @@ function functions(id, rows) {
   const several = new Set(rows.map((row) => row.image)).size > 1;
   return table("Functions", [
     ["Points", "mark", (row) => mark(row)],
-    ["Function", "name", (row) => h("a", { href: functionAddress(id, row) }, several ? `${row.image}:${row.shown}` : row.shown)],
+    ["Function", "name", (row) => [
+      h("a", { href: functionAddress(id, row) }, several ? `${row.image}:${row.shown}` : row.shown),
+      row.places.map((place) => [" ", h("a", { href: functionAddress(id, row, place.at), "aria-label": `${place.where} of ${row.shown}` }, place.where)]),
+    ]],
     ["Bytes", "number lesser", (row) => number(row.size)],
     ["Blocks", "number lesser", (row) => (row.blocks === null ? "" : number(row.blocks))],
     ["Refused", "why", (row) => why(row)],
@@ -160,6 +165,12 @@ function functions(id, rows) {
       h("button", { onclick: () => add(id, `${row.point}:entry=time`), "aria-label": `Time calls of ${row.shown}` }, "time"),
     ]],
   ], rows);
+}
+
+// The line as one instrument, at all the places where its code begins.
+function wholeLine(id, found) {
+  return h("p", { class: "hint" }, "The code of this line begins at the places below. ",
+    h("button", { onclick: () => add(id, `${found.line}=count`) }, `Count ${found.line}`));
 }
 
 function mark(row) {
@@ -172,8 +183,9 @@ function why(row) {
   return reasons.length ? `${row.refused} of ${row.points}: ${reasons.join(", ")}` : "";
 }
 
-function functionAddress(id, row) {
-  const words = new URLSearchParams({ at: row.at, name: row.name });
+// The address of a function's page; `on`: the address, as text, of an instruction whose block is to be in view.
+function functionAddress(id, row, on = "") {
+  const words = new URLSearchParams({ at: row.at, name: row.name, ...(on ? { on } : {}) });
   if (row.pattern) words.set("image", row.pattern);
   return `/target/${id}/function?${words}`;
 }

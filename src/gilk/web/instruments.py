@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The actions of the list of chosen instruments: sessions with them in processes, and C that is written for them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from gilk.web.answers import given
+from gilk.web.audit import Audit
+from gilk.web.children import ToldError
+from gilk.web.grants import KERNEL, LAB, Grants, title_of
+from gilk.web.sessions import Sessions, run_command
+from gilk.web.timed import TimedWorkers
+
+Json = dict[str, Any]
+_WITHIN: Final = 30.0  # the seconds in which the worker must answer; it ends the compiler before that
+_MOST_TEXT: Final = 64 << 10  # the most bytes of a C text
+_MOST_REQUESTS: Final = 1000
+
+
+class InstrumentPages:
+    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit) -> None:
+        self._grants, self._sessions, self._audit = grants, sessions, audit
+        slow = ToldError("c-too-slow", "the compiler took too long, and was ended", "", 503)
+        self._workers = TimedWorkers("gilk.web.c_worker", slow)
+
+    def stop(self) -> None:
+        self._workers.stop()
+
+    async def begin(self, request: Request) -> Json:
+        asked = await given(request, target=str, requests=list)
+        return await self._begun(asked["target"], texts(asked["requests"]))
+
+    async def begin_c(self, request: Request) -> Json:
+        """The same, of instruments some of which are functions of the C text `text`. Raises ToldError `not-granted`."""
+        asked = await given(request, target=str, requests=list, text=str)
+        self._check_c(asked["text"])
+        return await self._begun(asked["target"], texts(asked["requests"]), asked["text"])
+
+    async def check_c(self, request: Request) -> Json:
+        """The functions of a C text, and what the compiler finds wrong. Raises ToldError `not-granted`."""
+        text = (await given(request, text=str))["text"]
+        self._check_c(text)
+        return await self._workers.answer("c", _WITHIN, "check", text=text)
+
+    def _check_c(self, text: str) -> None:
+        if not self._grants.c:
+            raise ToldError("not-granted", "this window takes no instruments in C", "gilk web --allow-c does", 403)
+        try:
+            too_long = len(text.encode()) > _MOST_TEXT
+        except UnicodeEncodeError:
+            raise ToldError("bad-request", "the text has half of a letter in it (a lone surrogate)") from None
+        if too_long or "\0" in text:
+            raise ToldError("bad-request", f"the text has more than {_MOST_TEXT >> 10} kB, or a NUL")
+
+    async def _begun(self, identity: str, requests: list[str], text: str = "") -> Json:
+        name = self._grants.target(identity)
+        if identity.startswith("file-"):
+            raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
+        if name == KERNEL:
+            raise ToldError("kernel-is-shown", "the window shows the kernel, and puts nothing into it", "gilk run does")
+        if name == LAB:
+            raise ToldError("other-target", "a session in the lab is begun at /session/lab")
+        if any(each.startswith(f"{KERNEL}:") for each in requests):
+            raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
+        session = self._sessions.begin(identity, title_of(name), requests, text)
+        command = run_command(name.removeprefix("pid:"), requests, text)
+        return (await self._audit.noted(session, command)).shown()
+
+
+def texts(requests: list[Any]) -> list[str]:
+    """The requests, if they are valid. Raises ToldError `bad-request`."""
+    if not 0 < len(requests) <= _MOST_REQUESTS or not all(isinstance(each, str) for each in requests):
+        raise ToldError("bad-request", f"requests are 1 to {_MOST_REQUESTS} texts, POINTS=INSTRUMENT")
+    return requests
