@@ -87,6 +87,34 @@ def test_instruments_of_all_kinds_at_one_function_of_a_library_opened_later(tmp_
     assert pq.read_table(file)["arg0"].to_pylist() == ARGUMENTS
 
 
+#: It catches a fault before it opens its library, and calls a function there a hundred times.
+CATCHES = """
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+static void fault(int number, siginfo_t *information, void *context) { (void)number; (void)information; (void)context; }
+int main(int argc, char **argv)
+{
+	struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO};
+	int sum = 0;
+	(void)argc;
+	sigaction(SIGSEGV, &action, 0);
+	void *library = dlopen(argv[1], RTLD_NOW);
+	int (*twice)(int) = library ? (int (*)(int))dlsym(library, "twice") : 0;
+	for (int n = 0; twice && n < 100; n++) sum += twice(n);
+	return printf("%d\\n", sum) < 0;
+}
+"""
+
+
+def test_a_library_is_instrumented_though_the_program_catches_faults_before_it_opens_one(tmp_path: Path) -> None:
+    """For such a program, patches save all registers; those at which the thread waits for gilk need no change."""
+    program = compile_text(tmp_path, "catches", CATCHES)
+    library = compile_text(tmp_path, "lib.so", "int twice(int n) { return 2 * n; }", "-shared", "-fPIC")
+    report = report_of("-Z", "-i", "lib.so:twice:entry=count", "--", program, library)
+    assert (report["counts"], report["partial"]) == ({"lib.so:twice:entry": 100}, False), report["notes"]
+
+
 def test_libraries_that_followed_programs_open_are_instrumented() -> None:
     program = build("dlopen")
     report = report_of(

@@ -24,6 +24,7 @@ from gilk.analysis.model import Function
 from gilk.session.entry import Entry, HeldBatch, Undo, Units, with_dependents
 from gilk.session.entry_planner import EntryPlanner
 from gilk.session.staging import BatchChanger, Cache, ChangeResult, PlacedUnits, Planning, Stager, Timed, Untouched
+from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS
@@ -152,10 +153,12 @@ class Ledger(Generic[B]):
             settled = () if active else self._let_sleep({id(entry.ground): entry.ground for entry, _ in fresh}.values())
             return self._change([*changed.values(), *settled], {}, units, undo)
 
-    def renew(self) -> ChangeResult:
-        """Plan everything again, because something that all plans depend on has changed."""
+    def save_everything(self) -> ChangeResult:
+        """Plan functions again, since patches have to save all registers from now on. Functions in which all
+        instruments do so anyway are left alone: a thread may be waiting in one of these, at a gate."""
         with self._undone_if_it_fails() as undo:
-            return self._change([entry for entry in self._entries.values() if entry.wants], {}, {}, undo)
+            entries = [entry for entry in self._entries.values() if not all(map(_saves_all, entry.wants.values()))]
+            return self._change(entries, {}, {}, undo)
 
     def remove(self, keys: Iterable[int]) -> ChangeResult:
         """Remove probes, whether they are active or dormant."""
@@ -358,6 +361,10 @@ class Ledger(Generic[B]):
             units, _ = self._expected
             if any(not some.isdisjoint(units.get(number, ())) for number, some in changed.items()):
                 self._expected = None
+
+
+def _saves_all(want: Want) -> bool:
+    return isinstance(want.instrument, CallWithRegisters)
 
 
 def _some(units: Units) -> Units:

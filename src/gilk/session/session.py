@@ -95,7 +95,9 @@ class Session(ProbingSession):
         return self._refuse_unplanned(wanted, numbers)
 
     def _add(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
-        result = self._put(wants)
+        with self._signals.unless_it_fails():
+            result = self._put(wants)
+        self._signals.settle()
         unbalanced = self._signals.unbalanced(result)
         if unbalanced:
             self._ledger.remove(unbalanced)
@@ -109,9 +111,10 @@ class Session(ProbingSession):
         patches stand for."""
         wants = self._signals.wants(self._ledger.entry) if self._signals.changed() else []
         if wants and self._signals.faults() and not self._keeps_everything:
-            self._keeps_everything = True
             self._workspace.save_everything()
-            self._ledger.renew()
+            with self._signals.unless_it_fails():
+                self._ledger.save_everything()
+            self._keeps_everything = True
         if wants:
             self._ledger.on_change = self._show_places
         return wants

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from gilk.analysis.model import Function
 from gilk.errors import GilkError
@@ -43,6 +44,8 @@ class Signals:
         self._ahead: list[tuple[int, int]] | None = None
         self._entered: set[int] = set()
         self._left: dict[int, list[tuple[Entry, Want]]] = {}
+        self._before: tuple[set[int], dict[int, list[tuple[Entry, Want]]]] = set(), {}
+        self._again = False  # whether wants() has to be asked again
         self._key = _FIRST_KEY
 
     def changed(self) -> bool:
@@ -52,7 +55,7 @@ class Signals:
         if self._ahead is None:
             self._ahead = _of_go(self._process) if self._process.unstarted else []
         changed, self._caught = caught != self._caught and caught != 0, caught
-        return changed or (first and bool(self._ahead))
+        return changed or (first and bool(self._ahead)) or self._again
 
     def faults(self) -> bool:
         """Whether the program handles faults: such a handler may see, at any instruction, registers that the code
@@ -62,6 +65,8 @@ class Signals:
     def wants(self, entry_of: EntryOf) -> list[tuple[Entry, Want]]:
         """The instruments for handlers that have none yet."""
         found = []
+        self.settle()
+        self._again = False
         installed = self._process.keeper.handlers(_numbers(self._caught)) if self._caught else []
         for handler, restorer in [*(self._ahead or []), *installed]:
             if restorer not in self._left:
@@ -72,6 +77,22 @@ class Signals:
                 name = "gilk_signal_enter_go" if self._is_of_go(handler) else "gilk_signal_enter"
                 found += list(self._want(handler, name, entry_of))
         return found
+
+    @contextmanager
+    def unless_it_fails(self) -> Iterator[None]:
+        """A context in which the instruments that wants() has returned last are put in, or made possible. If that
+        fails, wants() will return them again."""
+        try:
+            yield
+        except BaseException:
+            self._entered, self._left = self._before
+            self.settle()
+            self._again = True
+            raise
+
+    def settle(self) -> None:
+        """Note that the instruments that wants() has returned are in."""
+        self._before = set(self._entered), dict(self._left)
 
     def unbalanced(self, result: ChangeResult) -> list[int]:
         """The keys of instruments to remove at once: if a handler's return cannot be instrumented, its entry must not
