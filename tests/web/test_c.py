@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.behaviour.harness import Loop, differences, wait_for
-from tests.programs.build import build
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, suits
 
@@ -33,12 +32,6 @@ void named(unsigned int iid)
 }
 """
 WRONG = GOOD.replace("2 * (int)", "/* é */\tzwei * (int)")
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -15,19 +15,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
-from tests.programs.build import build
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, page, ready, suits
 
 __all__ = ["asking", "browser", "context", "page"]  # fixtures
 
 CANARY = '<img src=x onerror="window.canary=1">'
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
-from tests.programs.build import build
 from tests.web.served import PATIENCE, Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
 
@@ -45,12 +44,6 @@ start = 0  # at once
 functions = "libc:exit"
 strategy = "path"
 """
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -48,12 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def window(loop: Loop, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("web")
     with served(place, "--pid", str(loop.pid), "--files", folder, "--files", HERE) as found:

@@ -22,7 +22,6 @@ from gilk.web.frames import ServerChannel
 from gilk.web.sessions import Sessions, WebSession
 from gilk.web.summing import LeftOutError, SummingUp
 from tests.behaviour.harness import Loop, differences, leftovers
-from tests.programs.build import build
 from tests.web.served import PATIENCE
 
 Json = dict[str, Any]
@@ -63,12 +62,6 @@ def tracing(loop: Loop, file: Path) -> Iterator[Child]:
         os.close(ours_out)  # as a server does that ends a session
         yield child
         assert process.wait(PATIENCE) == 0
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
 
 
 def states_in(file: Path) -> dict[str, int]:

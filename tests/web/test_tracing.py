@@ -27,12 +27,6 @@ ASKED = {"start": "now", "stop": "for:300ms", "scope": ["work:dispatch"], "skip"
 
 
 @pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 

@@ -16,17 +16,10 @@ import pytest
 from websockets.sync.client import ClientConnection
 
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
-from tests.programs.build import build
 from tests.web.served import PATIENCE, Asking, Served, served
 
 VIEWERS = 8
 GROWTH = 16 << 10  # kB; eight states and what the allocator keeps are far less
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Route, expect
 
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
-from tests.programs.build import build
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, ready, suits
 
 __all__ = ["asking", "browser", "context", "page"]  # fixtures
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    with Loop([build("work")]) as found:
-        yield found
 
 
 CANARY = '<img src=x onerror="window.canary=1">'
