@@ -55,7 +55,7 @@ def by_gdb(pid: int, place: Path) -> dict[int, list[int]]:
 
 
 def test_the_frames_of_all_threads_are_those_that_gdb_finds(tmp_path: Path) -> None:
-    """Of a frame that has called another, gdb has the return address, and gilk the address before it."""
+    """Where a frame has called another, gdb has the return address, and gilk the address before it."""
     with rounds(build(tmp_path, waiting(HANDLED, "held", 5))) as target:
         assert target.ask() == "waits"
         (process,) = hold([target.pid], ())

@@ -17,6 +17,7 @@ from tests.behaviour.advised import OPTIONS, aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers
 from tests.behaviour.test_weave_flow import FLOW
 from tests.behaviour.test_weave_walk import gdb_stacks
+from tests.seldom import seldom
 
 HEAD = """
 #include <alloca.h>
@@ -76,16 +77,16 @@ struct Cleans { ~Cleans() { deep(n); } };
 NOINLINE void within(void) { Cleans one; first(n); }
 NOINLINE void try_first(void) { try { within(); } catch (long) { } }
 """
-OFTEN = ("longjmp", "checked", "handler", "catch", "cleanup")
+#: Those that are tested often come first.
 CASES = {
     "longjmp": ("gcc", JUMPS, OPTIONS),
-    "_longjmp": ("gcc", JUMPS.replace("longjmp(", "_longjmp("), OPTIONS),
     "checked": ("gcc", JUMPS, (*OPTIONS, "-D_FORTIFY_SOURCE=2")),
-    "static": ("gcc", JUMPS, (*OPTIONS, "-static")),
     "handler": ("gcc", HANDLED, OPTIONS),
     "catch": ("g++", THROWS, OPTIONS),
-    "clang": ("clang++", THROWS, OPTIONS),
     "cleanup": ("g++", CLEANS, OPTIONS),
+    "_longjmp": ("gcc", JUMPS.replace("longjmp(", "_longjmp("), OPTIONS),
+    "static": ("gcc", JUMPS, (*OPTIONS, "-static")),
+    "clang": ("clang++", THROWS, OPTIONS),
     "static cleanup": ("g++", CLEANS, (*OPTIONS, "-static")),
 }
 BY_FIRST = 4
@@ -97,9 +98,7 @@ aspect all: verify call(long {last}(long c));
 """
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.stress) for name in CASES]
-)
+@pytest.mark.parametrize("name", seldom(CASES, 5))
 def test_calls_that_were_left_are_not_under_way(tmp_path: Path, name: str) -> None:
     compiler, source, options = CASES[name]
     binary = build(tmp_path, HEAD + source + ROUND, *options, compiler=compiler)

@@ -72,9 +72,8 @@ class LiveRun(Run):
 
     def _keep_last(self, point: str, table: pa.Table) -> None:
         before = [self._last[point]] if point in self._last else []
-        self._last[point] = pa.concat_tables([*before, table[-_KEPT:]], promote_options="default")[
-            -_KEPT:
-        ].combine_chunks()
+        both = pa.concat_tables([*before, table[-_KEPT:]], promote_options="default")
+        self._last[point] = both[-_KEPT:].combine_chunks()
 
     def _calls(self) -> CallTable | None:
         return None

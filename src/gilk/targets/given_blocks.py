@@ -19,9 +19,8 @@ from gilk.targets.memory import Memory
 from gilk.targets.namespaces import own_number
 from gilk.targets.thread import Thread
 
-_CONTROL: Final = struct.Struct(
-    "<8xI I 2Q"
-)  # struct gilk_control, native/abi/gilk_abi.h: version, blocks, first, stride
+#: struct gilk_control, native/abi/gilk_abi.h: version, blocks, first, stride.
+_CONTROL: Final = struct.Struct("<8xI I 2Q")
 _NEXT: Final = 80  # offset of ``next`` in it
 _HEAD: Final = struct.Struct("<Q4I")  # struct gilk_block: owner, state, index, pid, tid
 _HOLDER: Final = 264  # offset of ``holder`` in it
