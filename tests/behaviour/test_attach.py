@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -183,17 +187,30 @@ def test_sessions_in_two_processes_at_once() -> None:
         assert_clean(two.pid)
 
 
-def test_a_process_killed_while_the_session_has_stopped_it_is_reported() -> None:
-    """Whoever waits for the process learns of its end at once, although the session goes on."""
-    with mortal([build("hot8")]) as program:
-        with gilk.attach(program.pid) as target, target.session() as session:
-            killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {program.pid}"])
-            with pytest.raises(gilk.TargetError) as raised:
-                for _ in range(10_000):
-                    session.remove(session.insert("*:entry", gilk.count))
-            assert raised.value.slug == "no-such-process"
-            assert program.wait(60) == -signal.SIGKILL
-            assert killer.wait() == 0
+@pytest.mark.parametrize("times", [2, pytest.param(200, marks=pytest.mark.stress)])
+def test_a_process_killed_while_the_session_changes_it_is_reported(times: int) -> None:
+    """The process is killed at any moment: its parent learns of its end at once, although the session goes on."""
+    chance = random.Random(5)
+    for _ in range(times):
+        with mortal([build("hot8")]) as program:
+            with gilk.attach(program.pid) as target, target.session() as session:
+                session.remove(session.insert("*:entry", gilk.count))
+                with killing(program.pid, chance.uniform(0, 0.1)), pytest.raises(gilk.TargetError) as raised:
+                    while True:
+                        session.remove(session.insert("*:entry", gilk.count))
+                assert raised.value.slug == "no-such-process"
+                assert program.wait(60) == -signal.SIGKILL
+
+
+@contextlib.contextmanager
+def killing(pid: int, after: float) -> Iterator[None]:
+    """A context during which the process is killed, ``after`` so many seconds."""
+    timer = threading.Timer(after, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
 
 
 def test_a_launched_program_has_the_same_nice_value_as_without_gilk() -> None:

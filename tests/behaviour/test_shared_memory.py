@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,3 +145,13 @@ def test_vfork_children_go_on_while_they_borrow_their_parents_memory(name: str) 
                 assert wait_for(lambda: sum(session.counts().values()) > 1000)
             assert (session.restored, session.notes) == (True, [])
             assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
+
+
+def test_processes_that_have_ended_share_no_memory() -> None:
+    """The kernel says of two processes without memory that they have the same."""
+    with subprocess.Popen(["true"]) as one, subprocess.Popen(["true"]) as other:
+        for process in (one, other):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert sharing._compare(one.pid, other.pid) == 0
+        assert not sharing.is_same_memory(one.pid, other.pid)
+    assert sharing.is_same_memory(os.getpid(), os.getpid())

@@ -96,3 +96,14 @@ def test_threads_made_by_a_thread_that_goes_on_are_stopped_too() -> None:
             assert set(keeper.process.threads.threads) == set(ptrace.thread_ids(loop.pid))
             assert all(state(tid) == "t" for tid in threads)
         keeper.memory.close()
+
+
+def test_a_thread_that_is_not_held_any_more_cannot_go_on() -> None:
+    """Its end may have been seen while another thread went on."""
+    with Loop([build("hot8")]) as loop:
+        keeper = Keeper(LinuxProcess(loop.pid))
+        with keeper.process.threads.stopped() as threads:
+            some = next(iter(threads.values()))
+        with pytest.raises(ProcessLookupError):
+            keeper.process.threads.run_on(some, 0.01)
+        keeper.memory.close()

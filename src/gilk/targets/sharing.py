@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from gilk.errors import TargetError
 from gilk.targets.alive import is_alive
 from gilk.targets.ptrace import thread_ids
-from gilk.targets.stat import PARENT, stat_of
+from gilk.targets.stat import PARENT, VIRTUAL_SIZE, stat_of
 
 _KCMP, _VM = 312, 1
 _CLONES = (b"56", b"58", b"435")  # clone, vfork, clone3: a thread sleeps in these only to wait for a vfork child
@@ -65,8 +65,19 @@ class MemorySharing:
 
 
 def is_same_memory(one: int, other: int) -> bool:
-    """Whether two threads, of which ``one`` has not ended, have the same memory; False if we may not know."""
-    return _compare(one, other) == 0
+    """Whether two threads have the same memory; False if ``one`` has none, or if we may not know.
+
+    A thread that ends gives its memory up before its end can be seen, and the kernel says of two without memory, as its
+    own threads are, that they have the same. It never gets any again, so one that has some afterwards had some.
+    """
+    return _compare(one, other) == 0 and _has_memory(one)
+
+
+def _has_memory(tid: int) -> bool:
+    try:
+        return stat_of(tid)[VIRTUAL_SIZE] != b"0"
+    except OSError:
+        return False
 
 
 def waits_for_child(pid: int) -> bool:

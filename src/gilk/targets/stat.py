@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 #: The indices of fields, counted from the one behind the name.
-STATE, PARENT, FLAGS, FAULTS, USER_TIME, SYSTEM_TIME, START_TIME, PROCESSOR, HEAP_START = 0, 1, 6, 9, 11, 12, 19, 36, 44
+STATE, PARENT, FLAGS, FAULTS, USER_TIME, SYSTEM_TIME, START_TIME = 0, 1, 6, 9, 11, 12, 19
+VIRTUAL_SIZE, PROCESSOR, HEAP_START = 20, 36, 44
 _NAME_ENDS: Final = b")"  # the last one in the line: a name may contain parentheses, too
 
 

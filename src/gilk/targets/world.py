@@ -289,9 +289,10 @@ class PtracedThreads:
         The thread goes on as it would by itself, not step by step: a single step would kill it if the keeper were
         killed meanwhile. Raises ProcessLookupError when it has ended, TargetError `busy` when it does not stop again.
         """
-        self.flush(thread)
-        del self.threads[thread.tid]
+        if self.threads.pop(thread.tid, None) is None:  # its end was seen while another thread went on
+            raise ProcessLookupError
         self._late.add(thread.tid)
+        self.flush(thread)
         ptrace.call(ptrace.CONT, thread.tid, 0, 0)
         time.sleep(seconds)
         with contextlib.suppress(ProcessLookupError):
