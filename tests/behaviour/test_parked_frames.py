@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 import gilk
-from gilk.targets import spawning
-from gilk.targets.frame_writes import rewritten
+from gilk.targets import movement, spawning
+from gilk.targets.frame_writes import SecondFrame, rewritten
 from gilk.targets.frames import ContextRegisters, SignalFrame, find_restorers
 from gilk.targets.maps import read_maps
-from gilk.targets.memory import ProcessMemory
-from gilk.targets.movement import Movement
+from gilk.targets.memory import Memory, ProcessMemory
 from gilk.targets.parked import parked_frames
 from tests.behaviour.harness import differences, leftovers
 from tests.behaviour.test_parked import check_led_out, goes_on, heard, parked, signal_behind, with_three_bytes
@@ -97,14 +96,12 @@ def test_contexts_whose_registers_lie_on_two_pages_are_led_out(built: Path, word
 def kill_behind(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let new keepers kill themselves behind the ``number``-th of the writes that lead a context out of a patch."""
 
-    def lead(self: Movement, frame: SignalFrame, out: ContextRegisters | None) -> None:
-        assert out is not None
-        pieces = rewritten(replace(frame, note=None), out, self._memory, self._second_frame())
-        for piece in pieces[:number]:
-            self._memory.write(piece.at, piece.data)
+    def lead(frame: SignalFrame, out: ContextRegisters, memory: Memory, second: SecondFrame | None) -> None:
+        for piece in rewritten(replace(frame, note=None), out, memory, second)[:number]:
+            memory.write(piece.at, piece.data)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(Movement, "_lead", lead)
+    monkeypatch.setattr(movement, "lead", lead)
     spawning.begin()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.targets import caches
+from gilk.targets.abandoned_contexts import AbandonedContexts
 from gilk.targets.copies import ONLY_COPIED_NOTHING, OnlyCopied
 from gilk.targets.given_blocks import give_blocks
 from gilk.targets.held import Held
@@ -78,6 +79,7 @@ class Changer:
         self._code = code
         self._held = held
         self._movement = Movement(process, held, batches)
+        self._abandoned = AbandonedContexts(process, held, self._movement.contexts)
 
     @property
     def stuck(self) -> bool:
@@ -133,8 +135,8 @@ class Changer:
         until = self._process.now() + _PASSING
         while True:
             with self._threads.stopped() as threads:
-                self._movement.lead_out_of(threads, remains, until)
-                if self._movement.are_out_of(threads, remains):
+                self._abandoned.lead_out(threads, remains, until)
+                if self._abandoned.are_out(threads, remains):
                     return True
             if self._process.now() > until:
                 return False

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from gilk.arch import asm
 from gilk.splice.allocator import PAGE
+from gilk.targets import haven
 from gilk.targets.frames import NOTE_MAGIC, NOTE_WORDS, ORDER, REGISTERS, ContextRegisters, SignalFrame
+from gilk.targets.held import Held
 from gilk.targets.memory import Memory
 from gilk.values import dataclass
 
@@ -104,6 +107,26 @@ def rewritten(
     if len(parts) < 2 and (registers.rip, registers.general[asm.RSP]) != (note.shown, frame.rsp):
         return (*parts, *_pieces(note.at, old[end:], new[end:]))
     return _by_second_frame(start, old, new, second, frame, memory)  # the note may lead on between two writes
+
+
+def second_frame(held: Held) -> SecondFrame | None:
+    """The place for a second frame, in the middle of the memory for a borrowed thread's state: that thread's own frame
+    lies at the high end, and handlers of signals that arrive meanwhile find room below. None if there is no such
+    memory."""
+    arena = next((arena for arena in held.arenas if arena.sigreturn), None)
+    if arena is None or not held.shelter:
+        return None
+    return SecondFrame(arena.base + arena.sigreturn, held.shelter + haven.SIZE // 2)
+
+
+def lead(frame: SignalFrame, out: ContextRegisters, memory: Memory, second: SecondFrame | None) -> None:
+    """Have a context go on with the registers ``out``, while the code has no patches; it stays if that is not
+    possible."""
+    pieces = rewritten(replace(frame, note=None), out, memory, second)
+    for piece in pieces:
+        memory.write(piece.at, piece.data)
+    if pieces and frame.note is not None:
+        memory.write(frame.note.at, bytes(8))
 
 
 def _by_second_frame(

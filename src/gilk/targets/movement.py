@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gilk.arch import asm
-from gilk.targets import advised, gates, haven
-from gilk.targets.frame_writes import SecondFrame, rewritten
+from gilk.targets import advised, gates
+from gilk.targets.frame_writes import lead, rewritten, second_frame
 from gilk.targets.frames import NOTE_MAGIC, ContextRegisters, SignalFrame, registers_of
 from gilk.targets.held import Held
 from gilk.targets.places import Places, long_jump
-from gilk.targets.remains import Remains
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
 from gilk.targets.waiting_contexts import WaitingContexts
-from gilk.targets.way_out import Led, between_instruments, reads_none, way_out, way_out_of_shown
+from gilk.targets.way_out import Led, between_instruments, reads_none, way_out
 from gilk.values import dataclass
 
 _BUSY = 32  # in struct gilk_block
@@ -258,7 +257,7 @@ class Movement:
         if led is None or self._stays_displaced(led.place[0], old, new):
             raise Busy
         target = replace(led.registers, rip=_in(led.place, new))
-        made = rewritten(frame, target, self._memory, self._second_frame())
+        made = rewritten(frame, target, self._memory, second_frame(self._held()))
         if not made:
             raise Busy
         return tuple(Write(piece.at, piece.data, piece.before, leaves=True) for piece in made)
@@ -320,52 +319,9 @@ class Movement:
 
     def _lead_out(self, frame: SignalFrame, places: Places) -> None:
         registers = registers_of(frame, self._memory)
-        self._lead(frame, None if registers is None else self._way_out(registers, places))
-
-    def _lead(self, frame: SignalFrame, out: ContextRegisters | None) -> None:
-        """Have a context go on with the registers ``out``, while the code has no patches; None: it stays."""
-        if out is None:
-            return
-        pieces = rewritten(replace(frame, note=None), out, self._memory, self._second_frame())
-        for piece in pieces:
-            self._memory.write(piece.at, piece.data)
-        if pieces and frame.note is not None:
-            self._memory.write(frame.note.at, bytes(8))
-
-    def _second_frame(self) -> SecondFrame | None:
-        """The place for a second frame, in the middle of the memory for a borrowed thread's state: that thread's own
-        frame lies at the high end, and handlers of signals that arrive meanwhile find room below. None if there is no
-        such memory."""
-        held = self._held()
-        arena = next((arena for arena in held.arenas if arena.sigreturn), None)
-        if arena is None or not held.shelter:
-            return None
-        return SecondFrame(arena.base + arena.sigreturn, held.shelter + haven.SIZE // 2)
-
-    def lead_out_of(self, threads: dict[int, Thread], remains: Remains, until: float) -> None:
-        """The same as lead_out() for an abandoned session, as far as its tables show its patches; it ends by
-        ``until``."""
-        frames = self._waiting_in(threads, remains)
-        shown = remains.shown(self._memory) if frames else []
-        for frame in frames:
-            registers = registers_of(frame, self._memory) if frame.is_below and self._process.now() < until else None
-            places = next((places for places in shown if places.in_patch(frame.place)), None)
-            if registers is not None and places is not None:
-                self._lead(frame, way_out_of_shown(registers, places, self._memory, remains.in_code))
-
-    def _waiting_in(self, threads: dict[int, Thread], remains: Remains) -> list[SignalFrame]:
-        """The contexts that are to go on in the code of an abandoned session. In a program that does not switch stacks,
-        frames without a note on stacks without a thread are remains of handlers that have returned; they do not
-        count."""
-        found = self.contexts.of_threads(threads.values(), {})
-        parked = self.contexts.parked(found)
-        waiting = [*found.values(), *(frame for frame in parked if remains.switching or frame.note is not None)]
-        return [frame for frame in map(self.contexts.as_noted, waiting) if remains.in_code(frame.place)]
-
-    def are_out_of(self, threads: dict[int, Thread], remains: Remains) -> bool:
-        """Whether no thread is in an abandoned session's code, nor waits in a handler to go on there."""
-        inside = any(remains.in_code(thread.registers.rip) for thread in threads.values())
-        return not inside and not self._waiting_in(threads, remains)
+        out = None if registers is None else self._way_out(registers, places)
+        if out is not None:
+            lead(frame, out, self._memory, second_frame(self._held()))
 
     def _standing_or_waiting(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> list[int]:
         """The addresses at which threads stand, and at which the contexts of ``frames`` go on."""
