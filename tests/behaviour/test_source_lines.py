@@ -239,6 +239,50 @@ def test_stacks_name_the_lines_of_their_calls(gilk: Any, program: str) -> None:
     assert re.search(r"collatz`main\+0x[0-9a-f]+ \(collatz\.c:17\)$", shown, re.MULTILINE)
 
 
+def test_stacks_of_d_name_the_lines_of_their_calls_if_asked(gilk: Any, program: str) -> None:
+    clause = "pid$target:collatz:collatz:entry { @[ustack()] = count(); }"
+    plain, sourced = (
+        gilk("dtrace", "-q", *words, "-n", clause, "-c", program).stdout for words in ((), ("-x", "sourcelines"))
+    )
+    frames = [line.strip() for line in sourced.splitlines() if "`" in line]
+    assert frames[0] == "collatz`collatz (collatz.c:3)"
+    assert re.fullmatch(r"collatz`main\+0x[0-9a-f]+ \(collatz\.c:17\)", frames[1])
+    assert [frame.partition(" ")[0] for frame in frames] == [line.strip() for line in plain.splitlines() if "`" in line]
+
+
+def test_flame_graphs_tell_lines_under_the_pointer(gilk: Any, program: str, tmp_path: Path) -> None:
+    """Calls have the line at which the function begins, stacks the lines at which the function was."""
+    between = ("--start", "call:main", "--stop", "return:main")  # so that main is as wide as the picture
+    gilk("trace", "-q", *between, "--scope", "collatz:", "-o", "t.parquet", "--", program)
+    gilk("show", "t.parquet", "--flame", "calls.svg")
+    begins = told_by_addr2line(program, {"main"})["main"]
+    assert f"<title>main\ncollatz ({begins}): 1 call," in (tmp_path / "calls.svg").read_text()
+    gilk("run", "-q", "-i", "collatz:entry=stack", "--stacks", "stacks.svg", "--", program)
+    drawn = (tmp_path / "stacks.svg").read_text()
+    assert "<title>collatz\ncollatz: 29 stacks (100 %), at collatz.c:3</title>" in drawn
+    assert "<title>main\ncollatz: 29 stacks (100 %), at collatz.c:17</title>" in drawn
+
+
+def test_a_comparison_names_the_lines_at_which_functions_begin(gilk: Any, tmp_path: Path) -> None:
+    source = """
+        __attribute__((noipa)) int more(int n) { return n + 1; }
+
+        __attribute__((noipa)) int work(int n) { return n > 1 ? more(n) : n; }
+        int main(int argc, char **argv) { (void)argv; return work(argc) == 7; }
+    """
+    (tmp_path / "two.c").write_text(source)
+    program = str(tmp_path / "two")
+    subprocess.run(["gcc", "-g", "-O1", "two.c", "-o", "two"], cwd=tmp_path, check=True)
+    for name, words in (("a", ()), ("b", ("again",))):
+        gilk("trace", "-q", "--all", "--scope", "two:", "-o", f"{name}.parquet", "--", program, *words)
+    expected = told_by_addr2line(program, {"main", "more", "work"})
+    told = json.loads(gilk("diff", "--json", "a.parquet", "b.parquet").stdout)
+    assert [(row["path"][-1], row["line"]) for row in told["only_b"]] == [("more", expected["more"])]
+    lines = {row["path"][-1]: row["line"] for row in told["times"] if row["path"][-1] in expected}
+    assert lines and lines == {name: expected[name] for name in lines}
+    assert f" > work > more ({expected['more']})\n" in gilk("diff", "a.parquet", "b.parquet").stdout
+
+
 def test_lines_that_did_not_run_are_in_the_coverage(gilk: Any, program: str, tmp_path: Path) -> None:
     """The lines are those of gcov if the loop is never entered: a function that is not called."""
     source = SOURCE.replace("n < 30", "n < 1")

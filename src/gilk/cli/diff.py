@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
+from gilk.api.function_lines import FunctionLines
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import in_lines
-from gilk.render.comparison import differences, slower, to_json, to_text
+from gilk.render.comparison import LinesOfBoth, differences, slower, to_json, to_text
 from gilk.render.names import with_names
+from gilk.render.text import cell
 
 
 @click.command()
@@ -32,9 +34,13 @@ from gilk.render.names import with_names
 def diff(a: Path, b: Path, limit: int, factor: float, threads: tuple[str, ...], as_json: bool) -> int:
     """Say what differs between the calls in A and in B. The exit status is 0 if nothing does, 1 if something does."""
     with in_lines("comparing the traces", not as_json):
-        found = differences(a, b, threads, readable=not as_json)
+        found, abouts = differences(a, b, threads, readable=not as_json)
+    sides = [FunctionLines(about) for about in abouts]
+    lines = LinesOfBoth(*sides)
     if as_json:
-        click.echo(json.dumps(with_names(to_json(found, limit, factor))))
+        click.echo(json.dumps(with_names(to_json(found, limit, factor, lines))))
     else:
-        click.echo(to_text(found, limit, factor), nl=False)
+        text = to_text(found, limit, factor, lines)
+        notes = dict.fromkeys(note for side in sides for note in side.notes)
+        click.echo(text + "".join(f"note: {cell(note)}\n" for note in notes), nl=False)
     return 0 if found.same and not slower(found, factor) else 1

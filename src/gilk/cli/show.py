@@ -78,7 +78,8 @@ def show(
             found["html"] = {"file": str(made), "bytes": output.write(made, [timeline.page(shown)])}
             text += f"{made}\n"
         if picture is not None:
-            output.write(picture, [flame.flame(shown.flow, timeline.heading(trace))])
+            places = FunctionLines(shown.about) if as_json else beginnings
+            output.write(picture, [flame.flame(shown.flow, timeline.heading(trace), places)])
             found["flame"] = {"file": str(picture), **flame.to_json(trace.flow)}
             text += f"{picture}\n"
         if tree:

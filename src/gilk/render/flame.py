@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from gilk.render.source_place import LinesOf, no_lines
 from gilk.render.text import cell, nanoseconds, plural
 from gilk.trace.flow import KERNEL, Flow
 from gilk.trace.paths import Paths, label, of_flow
@@ -48,17 +49,20 @@ class FlameBar:
     told: str
 
 
-def flame(flow: Flow, title: str) -> str:
-    """The SVG of a trace. Its lowest bar stands for everything."""
+def flame(flow: Flow, title: str, lines: LinesOf = no_lines) -> str:
+    """The SVG of a trace. Its lowest bar stands for everything. ``lines`` are shown under the pointer."""
     paths = of_flow(flow)
     total = max(sum(int(paths.total[root]) for root in paths.roots), 1)
-    return picture(title, f"all, {nanoseconds(total)}", [_of_path(paths, total, *bar) for bar in _bars(paths, total)])
+    bars = [_of_path(paths, total, lines, *bar) for bar in _bars(paths, total)]
+    return picture(title, f"all, {nanoseconds(total)}", bars)
 
 
-def _of_path(paths: Paths, total: int, path: int, depth: int, x: float, width: float) -> FlameBar:
+def _of_path(paths: Paths, total: int, lines: LinesOf, path: int, depth: int, x: float, width: float) -> FlameBar:
     name, image, lane = paths.symbols[int(paths.symbol[path])]
+    line = lines(name, image)
+    place = f" ({line})" if line else ""
     share = f"{100 * int(paths.total[path]) / total:.3g} %"
-    told = f"{image}: {plural(int(paths.calls[path]), 'call')}, {nanoseconds(paths.total[path])} ({share})"
+    told = f"{image}{place}: {plural(int(paths.calls[path]), 'call')}, {nanoseconds(paths.total[path])} ({share})"
     told += f", {nanoseconds(paths.own[path])} in itself"
     return FlameBar(depth, x, width, label((name, image, lane)), colour_of(name, image, lane), told)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import zip_longest
 
 from gilk.values import dataclass
 
@@ -35,6 +36,17 @@ def function_of(frame: str) -> str:
     """The function of a frame, without the offset: ``w`main`` for ``w`main+0xe``."""
     name, separator, _ = frame.rpartition("+0x")
     return name if separator else frame
+
+
+def by_calls(stacks: Iterable[CountedStack]) -> Counter[tuple[tuple[str, str], ...]]:
+    """The number of times that each path of functions was found, the outermost function first, each function with its
+    line in the stack; '' where that is not known.
+    """
+    found: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for stack in stacks:
+        frames = [*zip_longest(map(function_of, stack.frames), stack.lines, fillvalue="")]
+        found[tuple(reversed(frames))] += stack.count
+    return found
 
 
 def by_path(stacks: Iterable[CountedStack]) -> Counter[tuple[str, ...]]:

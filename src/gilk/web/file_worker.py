@@ -256,7 +256,7 @@ def _regular(path: str) -> Path:
 
 def compared(a: str, b: str, factor: float, limit: int) -> Json:
     """The differences of two traces: their values, and the text that `gilk diff` prints."""
-    found = differences(_regular(a), _regular(b), (), readable=True)
+    found, _ = differences(_regular(a), _regular(b), (), readable=True)
     words = ["gilk", "diff", a, b, *(("--slower", f"{factor:g}") if factor else ())]
     told = {"text": comparison_text(found, limit, factor), "command": shlex.join(words)}
     return {**comparison_json(found, limit, factor), **told}

@@ -30,7 +30,9 @@ class NamesProcesses(Protocol):
 
 @dataclass
 class Names:
-    """Makes names. ``symbols``: of the process or processes. ``options``: noresolve is looked up each time."""
+    """Makes names. ``symbols``: of the process or processes. ``options``: noresolve and sourcelines are looked up each
+    time.
+    """
 
     symbols: NamesProcesses
     options: Options
@@ -42,10 +44,17 @@ class Names:
             places = map(self.symbols.of(pid).place, addresses)
             return tuple(encoded(unresolved(at.address, at.module, at.offset)) for at in places)
         if kind is Kind.USTACK:
-            return tuple(encoded(frame(*astuple(found))) for found in self.symbols.of(pid).frames(addresses))
+            return self._user_frames(self.symbols.of(pid), addresses)
         if kind is Kind.STACK:
             return tuple(encoded(frame(*astuple(found))) for found in self.kernel.frames(addresses))
         return tuple(encoded(self._name(kind, pid, address)) for address in addresses)
+
+    def _user_frames(self, symbols: SymbolNames, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
+        frames = [frame(*astuple(found)) for found in symbols.frames(addresses)]
+        if self.options.flag("sourcelines"):
+            lines = symbols.lines(addresses)
+            frames = [f"{name} ({line})" if line else name for name, line in zip(frames, lines, strict=True)]
+        return tuple(map(encoded, frames))
 
     def stands(self, kind: Kind, pid: int, address: int) -> int:
         """The address that stands for all addresses with the same name: the start of the function or module."""

@@ -128,6 +128,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "quietresize": (OptionShape.FLAG, 0),
     "temporal": (OptionShape.FLAG, 1),
     "noresolve": (OptionShape.FLAG, 0),
+    "sourcelines": (OptionShape.FLAG, 0),
     "empty": (OptionShape.FLAG, 0),
     "amin": (OptionShape.ATTRIBUTES, ""),
     "cpppath": (OptionShape.TEXT, "cpp"),
