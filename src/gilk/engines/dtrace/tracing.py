@@ -280,8 +280,8 @@ class Engine:
         return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
 
     def losses(self) -> tuple[Dropped, ...]:
-        """The records lost since the last call, for lack of room."""
-        return self._drops.look()
+        """The records lost since the last call, for lack of room, and how often samples were held back."""
+        return (*self._drops.look(), *(self._sampling.losses() if self._sampling is not None else ()))
 
     def corruptions(self) -> Iterator[Corrupted]:
         """The damage to gilk's memory found since the last call, each kind once."""
