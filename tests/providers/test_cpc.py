@@ -50,8 +50,9 @@ def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
 
 
 def test_as_many_events_are_counted_as_the_program_had(dtrace: Dtrace, tmp_path: Path) -> None:
-    """Each firing stands for so many events; samples of the last moment may be missing. Faults are counted from the
-    start of the process by getrusage, and from main() by cpc. A processor that its host takes away has no timer
+    """Each firing stands for so many events, some of which another process may have had on that processor; samples of
+    the last moment may be missing. Faults are counted from the start of the process by getrusage, and from main() by
+    cpc. A processor that its host takes away has no timer
     interrupts meanwhile: samples of time can be missing at any moment, but none is there for time that was not
     spent."""
     script = """
@@ -62,7 +63,7 @@ def test_as_many_events_are_counted_as_the_program_had(dtrace: Dtrace, tmp_path:
     assert done.returncode == 0, done
     had, faults, spent = (re.findall(rf"{name} (\d+)", done.stdout) for name in ("had", "faults", "ms"))
     (whole,) = re.findall(r"had \d+ (\d+)", done.stdout)
-    assert 20000 - 2000 <= int(faults[0]) <= int(had[0])
+    assert abs(int(faults[0]) - int(had[0])) <= 2000 * (len(online()) + 1)
     assert 0 < int(spent[0]) <= int(whole)
     assert "wrong 0" in done.stdout
 
@@ -77,9 +78,7 @@ def test_without_a_process_the_events_of_all_are_counted(dtrace: Dtrace, tmp_pat
     found = dict(re.findall(r"^ +(\S+) +(\d+)$", done.stdout, re.M))
     (had,) = re.findall(r"had (\d+)", done.stdout)
     # A processor's thousandth fault stands for those before it, some of which others may have had.
-    # The shell executes the program in its place, which may still have the shell's name when it is first seen.
-    seen = sum(int(found.get(name, 0)) for name in ("counts", "sh"))
-    assert abs(seen - int(had)) <= 1000 * (len(online()) + 1)
+    assert abs(int(found["counts"]) - int(had)) <= 1000 * (len(online()) + 1)
 
 
 def test_names_are_those_of_the_kernels_header() -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from gilk.errors import TargetError
-from gilk.targets.processor_samples import Counted, ProcessorSample, ProcessorSamples
+from gilk.targets.processor_samples import _PAGE as PAGE
+from gilk.targets.processor_samples import _RING as RING
+from gilk.targets.processor_samples import Counted, ProcessorSample, ProcessorSamples, _Ring
 from gilk.targets.running import PC
 from gilk.targets.sampled_process import SampledProcess, SharedImages
 from gilk.targets.topology import online
@@ -117,6 +121,83 @@ def test_samples_that_find_no_room_are_counted(spinning: subprocess.Popen[bytes]
         samples.take()
     samples.close()
     assert samples.lost > 0
+
+
+class Records(ProcessorSamples):
+    """Samples whose rings are written here, one for each processor: records as linux/perf_event.h lays them out."""
+
+    def __init__(self, processors: int) -> None:
+        super().__init__([])
+        self._memories = [mmap.mmap(-1, RING + PAGE) for _ in range(processors)]
+        for cpu, memory in enumerate(self._memories):
+            ring = object.__new__(_Ring)
+            ring._memory, ring._descriptor = memory, os.open(os.devnull, os.O_RDONLY)
+            self._rings.append((0, cpu, ring))
+
+    def write(self, cpu: int, time: int, kind: int, content: bytes, pid: int = 7, mode: int = 0) -> None:
+        """A record other than a sample: its content, and behind it thread, time and processor (sample_id_all)."""
+        self._append(cpu, kind, mode, content + struct.pack("<IIQII", pid, pid, time, cpu, 0))
+
+    def sample(self, cpu: int, time: int, pid: int = 7) -> None:
+        self._append(cpu, 9, 2, struct.pack("<QIIQIIQ", 0x1000, pid, pid, time, cpu, 0, 0))
+
+    def name(self, cpu: int, time: int, name: bytes, executes: bool = True) -> None:
+        content = struct.pack("<II", 7, 7) + name.ljust(8, b"\0")
+        self.write(cpu, time, 3, content, mode=executes << 13)
+
+    def _append(self, cpu: int, kind: int, mode: int, content: bytes) -> None:
+        memory = self._memories[cpu]
+        (head,) = struct.unpack_from("<Q", memory, 1024)
+        record = struct.pack("<IHH", kind, mode, 8 + len(content)) + content
+        memory[PAGE + head : PAGE + head + len(record)] = record
+        struct.pack_into("<Q", memory, 1024, head + len(record))
+
+
+def test_a_sample_has_the_name_that_its_process_had_at_that_time() -> None:
+    """The process goes from one processor to the other, and the kernel writes into the ring of the present one."""
+    records = Records(2)
+    records.sample(0, 10)
+    records.name(0, 20, b"sh")
+    records.sample(0, 30)
+    records.sample(1, 50)
+    records.name(0, 40, b"prog")
+    records.name(1, 60, b"itself", executes=False)
+    records.sample(0, 70)
+    records.write(1, 75, 7, struct.pack("<IIIIQ", 8, 7, 8, 7, 75))
+    records.sample(0, 80, pid=8)
+    found = [(each.time, each.name, each.program) for each in records.take()]
+    assert found == [
+        (10, b"", 0), (30, b"sh", 1), (50, b"prog", 2), (70, b"itself", 2), (80, b"itself", 0)
+    ]  # fmt: skip
+    records.close()
+
+
+def test_a_record_from_after_the_look_waits_for_the_next() -> None:
+    records = Records(1)
+    soon = time.monotonic_ns() + 10**15
+    records.sample(0, 10)
+    records.sample(0, soon)
+    assert [each.time for each in records.take()] == [10]
+    assert records.take() == []
+    records.close()
+
+
+def test_names_are_not_trusted_when_records_were_lost() -> None:
+    records = Records(1)
+    records.name(0, 10, b"sh")
+    records.write(0, 20, 2, struct.pack("<QQ", 1, 5))
+    records.sample(0, 30)
+    assert [each.name for each in records.take()] == [b""] and records.lost == 5
+    records.close()
+
+
+def test_it_is_counted_how_often_the_kernel_holds_samples_back() -> None:
+    records = Records(2)
+    for cpu, at in ((0, 10), (1, 20), (1, 40)):
+        records.write(cpu, at, 5, struct.pack("<QQQ", at, 1, 1))  # PERF_RECORD_THROTTLE
+        records.write(cpu, at + 5, 6, struct.pack("<QQQ", at, 1, 1))  # PERF_RECORD_UNTHROTTLE
+    assert records.take() == [] and records.throttled == {0: 1, 1: 2}
+    records.close()
 
 
 def test_an_event_that_there_is_not_is_refused() -> None:

@@ -21,11 +21,12 @@ _NOTHING = {b"Uid": b"0 0", b"Gid": b"0 0", b"PPid": b"0"}
 
 
 class SampledProcess:
-    """A process. ``name``: as the kernel has told it, for a process that has ended. ``seen``: the images of the last
-    look. ``images`` are shared by all processes."""
+    """A process. ``name``: as the kernel has told it, for a process that has ended, or, with ``named``, for any.
+    ``seen``: the images of the last look. ``images`` are shared by all processes."""
 
-    def __init__(self, pid: int, images: SharedImages, name: bytes = b"") -> None:
+    def __init__(self, pid: int, images: SharedImages, name: bytes = b"", named: bool = False) -> None:
         self.pid, self.name, self.seen = pid, name, tuple[Loaded, ...]()
+        self._named = {b"Name": name} if named else {}
         self._images, self._due = images, 0.0
 
     @property
@@ -36,7 +37,7 @@ class SampledProcess:
         """The lines of /proc/PID/status; only a few, with zeros, if the process has ended."""
         with suppress(OSError):
             if self.pid:
-                return status_of(self.pid)
+                return {**status_of(self.pid), **self._named}
         return {**_NOTHING, b"Name": self.name}
 
     def root(self) -> bytes:

@@ -38,6 +38,7 @@ DROPS = [
     (DropKind.DBLERROR, 1, "1 error in ERROR probe enabling"),
     (DropKind.NESTED, 2, "2 nested firings dropped, as clauses ran there"),
     (DropKind.SHALLOW, 1, "1 firing dropped, as no stack was left"),
+    (DropKind.THROTTLED, 3, "3 times the kernel held back samples on CPU 2"),
 ]
 
 

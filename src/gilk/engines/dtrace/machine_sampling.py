@@ -8,6 +8,7 @@ import ctypes
 import os
 import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 from gilk.engines.dtrace.environment import environment
@@ -18,6 +19,7 @@ from gilk.targets.processor_samples import Counted, ProcessorSample, ProcessorSa
 from gilk.targets.sampled_process import SampledProcess, SharedImages
 from gilk.toolchain.dprogram import ClauseEvent
 from gilk.trace.clock import Clock
+from gilk.trace.d.events import DropKind, Dropped
 from gilk.values import dataclass
 
 _KNOWN_FOR = 1.0  # seconds
@@ -41,7 +43,8 @@ class MachineSampling:
         """Begin. ``processor``: on this one alone. Raises TargetError `cannot-sample`."""
         self._probes, self._clock = [probe for probe, _ in probes], clock
         self._samples = ProcessorSamples([event for _, event in probes], processor)
-        self._environments: dict[int, tuple[float, bytes]] = {}
+        self._environments: dict[tuple[int, int, bytes], tuple[float, bytes]] = {}
+        self._throttled: Counter[int] = Counter()
         self.names = MachineNames()
 
     def events(self, pid: int | None = None) -> Iterator[SampleEvent]:
@@ -58,6 +61,12 @@ class MachineSampling:
                 event.arg[0], event.arg[1] = one.kernel, one.user
                 yield SampleEvent(self._probes[one.which], event, self._environment(one))
 
+    def losses(self) -> tuple[Dropped, ...]:
+        """How often the kernel has held back samples since the last call, by processor."""
+        grown = self._samples.throttled - self._throttled
+        self._throttled = self._samples.throttled.copy()
+        return tuple(Dropped(DropKind.THROTTLED, cpu, count) for cpu, count in sorted(grown.items()))
+
     @property
     def remarks(self) -> list[str]:
         """Remarks for the user at the end."""
@@ -69,14 +78,14 @@ class MachineSampling:
 
     def _environment(self, sample: ProcessorSample) -> bytes:
         """The environment of the process, no older than a second. If the process has ended, little but its name is
-        known."""
+        known. Its name is that of the time of the sample, which the process may have changed since."""
         idle = not sample.pid and not sample.registers
-        number, now = sample.pid or (-sample.cpu - 1 if idle else 0), time.monotonic()
+        number, now = (sample.pid or (-sample.cpu - 1 if idle else 0), sample.program, sample.name), time.monotonic()
         made, known = self._environments.get(number, (-_KNOWN_FOR, b""))
         if now - made < _KNOWN_FOR:
             return known
-        name = b"swapper/%d" % sample.cpu if idle else self._samples.names.get(sample.pid, _UNKNOWN)
-        process = SampledProcess(sample.pid, SharedImages(), name)
+        name = b"swapper/%d" % sample.cpu if idle else sample.name or _UNKNOWN
+        process = SampledProcess(sample.pid, SharedImages(), name, named=bool(sample.name))
         if not known or process.alive:
             known = environment(self._clock, process)
         if len(self._environments) >= _MOST:

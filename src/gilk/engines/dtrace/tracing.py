@@ -107,7 +107,6 @@ class Engine:
         gone = target.gone if target is not None else thread_is_gone
         self._attend(self.memory, made.parts, program.aggregations, gone)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
-        self._sampling: MachineSampling | None = None
         self._due: list[tuple[int, int]] = []  # a heap of times in ns, each with the number of its tick
         self.text = made.text
 
@@ -144,6 +143,7 @@ class Engine:
         self._remarks: list[str] = []  # those that are known before
         self.refused: list[tuple[DProbe, str]] = []
         self._told: set[str] = set()
+        self._sampling: MachineSampling | None = None
 
     def _sampled(self) -> MachineSampling | None:
         """Sample the processors, if a probe asks for that; None if none does, or gilk may not. In a process the threads
@@ -280,8 +280,8 @@ class Engine:
         return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
 
     def losses(self) -> tuple[Dropped, ...]:
-        """The records lost since the last call, for lack of room."""
-        return self._drops.look()
+        """The records lost since the last call, for lack of room, and how often samples were held back."""
+        return (*self._drops.look(), *(self._sampling.losses() if self._sampling is not None else ()))
 
     def corruptions(self) -> Iterator[Corrupted]:
         """The damage to gilk's memory found since the last call, each kind once."""

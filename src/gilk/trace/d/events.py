@@ -211,8 +211,8 @@ class Emptied:
 
 
 class DropKind(IntEnum):
-    """The kinds of losses: enum gd_drop, and two kinds of times that clauses of a kernel's program did not run: because
-    others ran there already (NESTED), or for want of stack (SHALLOW).
+    """The kinds of losses: enum gd_drop, and three kinds of times that clauses did not run: in a kernel because others
+    ran there already (NESTED), or for want of stack (SHALLOW), and because the kernel held back samples (THROTTLED).
     """
 
     PRINCIPAL = 0
@@ -225,6 +225,7 @@ class DropKind(IntEnum):
     STACK = 7
     NESTED = 8
     SHALLOW = 9
+    THROTTLED = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from gilk.lang import ir
 from gilk.lang.types import INT64, UINT64, Array, Type
 from gilk.lang.variables import BUILT_INS
 
-#: In the order of Linux' struct pt_regs, as in DTrace 2.0; then names of 32-bit registers, which mean the 64-bit ones
-#: here.
-_REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RAX RCX RDX RSI RDI ERR RIP CS RFL RSP SS DS ES FS GS"
+#: In the order of Linux' struct pt_regs, as in DTrace 2.0, and what DTrace has behind them.
+_REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RAX RCX RDX RSI RDI ERR RIP CS RFL RSP SS DS ES FS GS TRAPNO"
+REGISTERS = len(_REGISTERS.split())
 _ALSO = {"PC": "EIP", "FP": "EBP", "SP": "ESP", "PS": "EFL", "R0": "EAX", "R1": "EBX"}
 _FAULTS = "UNKNOWN BADADDR BADALIGN ILLOP DIVZERO NOSCRATCH KPRIV UPRIV TUPOFLOW BADSTACK"
-_NARROW = "EBX ECX EDX ESI EDI EBP EAX EIP=37 EFL=39 ESP=40"
+_NARROW = "BX CX DX SI DI BP AX IP FL SP"  # behind an E the names of 32-bit registers, which mean the whole ones
 
 
 def _builtins() -> dict[str, Type]:
@@ -59,13 +59,11 @@ def _constants() -> dict[str, int]:
     found.update((name, getattr(errno, name)) for name in dir(errno) if name.startswith("E"))  # EDEADLK is EDEADLOCK
     found["EHWPOISON"] = 133  # not in Python's module before 3.14
     found.update((f"R_{name}", number) for number, name in enumerate(_REGISTERS.split()))
-    for number, name in enumerate(_NARROW.split(), 25):
-        name, _, given = name.partition("=")
-        found[f"R_{name}"] = int(given or number)
+    found.update((f"R_E{name}", found[f"R_R{name}"]) for name in _NARROW.split())
     found.update((f"R_{name}", found[f"R_{of}"]) for name, of in _ALSO.items())
     found.update((f"DTRACEFLT_{name}", number) for number, name in enumerate(_FAULTS.split()))
     network = {"AF_INET": 2, "AF_INET6": 10, "ARPHRD_ETHER": 1, "ARPHRD_INFINIBAND": 32}
-    return {**found, **network, "NULL": 0, "R_TRAPNO": 25}
+    return {**found, **network, "NULL": 0}
 
 
 #: Inlines that DTrace's D libraries define.

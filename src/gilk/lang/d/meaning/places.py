@@ -12,7 +12,7 @@ from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, keying, operands, substitution
 from gilk.lang.d.meaning.arguments import Arguments
-from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, REGISTERS
 from gilk.lang.d.meaning.calls import is_of_another_context
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.layout import Layout
@@ -38,6 +38,7 @@ from gilk.lang.types import (
     Void,
     is_arithmetic,
     is_scalar,
+    signed,
     text,
 )
 
@@ -243,6 +244,14 @@ class Places:
         keys = tuple(_key_type(value, span) for value, span in values)
         self._scope.declare(expression.span, tree.Variable(name[1], name[0], type_, keys))
 
+    def _register_number(self, name: str, expression: ast.Index) -> ir.Expression:
+        """The number of a register, as it is in brackets. Raises Rejected `D_UNKNOWN` if there is none with it."""
+        number = constants.convert(UINT64, self._only_key(name, expression))
+        if isinstance(number, ir.Constant) and not 0 <= number.value < REGISTERS:
+            what = f"{name}[]: index out of bounds ({signed(number.value)})"
+            raise Rejected(Tag.D_UNKNOWN, expression.span, what)
+        return number
+
     def index(self, expression: ast.Index, at: Callable[[ir.Expression, ast.Expr], ir.Expression]) -> ir.Expression:
         """The element that an index reaches. ``at`` makes the expression for the memory to which a pointer leads.
         Raises Rejected.
@@ -255,7 +264,7 @@ class Places:
             return self._argument(expression)
         own = BUILTINS.get(name[1]) if name is not None and known is None and name[0] == "global" else None
         if isinstance(own, Array) and isinstance(expression.base, ast.Name):
-            return ir.Register(own.of, constants.convert(UINT64, self._only_key(expression.base.name, expression)))
+            return ir.Register(own.of, self._register_number(expression.base.name, expression))
         if len(expression.keys) != 1:
             what = f"cannot access {'an expression' if name is None else 'scalar ' + name[1]} as an associative array"
             raise Rejected(Tag.D_ARR_BADREF, expression.span, what)

@@ -112,12 +112,9 @@ static inline gd_s32 gd_progenyof(struct gd_context *c, gd_u64 pid)
 }
 
 /*
- * The index in struct gilk_regs of each register R_* of the D library, from R_R15 on; 32-bit names from 25 on; 255:
- * none.
+ * The index in struct gilk_regs of each register R_* of the D library, from R_R15 on; 255: none.
  */
-static const gd_u8 gd_register_places[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7, 255, 16, 255, 17, 4,
-					   255, 255, 255, 255, 255, 3, 1, 2, 6, 7, 5, 0, 255, 255, 255, 255, 255, 16,
-					   255, 17, 4};
+static const gd_u8 gd_register_places[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7, 255, 16, 255, 17, 4};
 
 static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
 {
