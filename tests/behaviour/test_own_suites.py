@@ -108,3 +108,27 @@ def test_a_stock_program_passes_its_own_test_suite_under_gilk(name: str, archive
         plain, found = work.run("plain", suspects), work.run("instrumented", suspects)
         assert crashes(found) == crashes(plain)
         assert different(plain, found) == {}
+
+
+#: Scripts of bash's suite that take seconds with all stores of bash examined; each starts bash many times.
+_EXAMINED = ("run-alias", "run-arith", "run-array", "run-case", "run-strip")
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+def test_bash_passes_its_own_tests_while_an_aspect_looks_for_overflows(archive: Archive, tmp_path: Path) -> None:
+    """The detector is silent, and each test prints and returns the same. A block that one process has is not one of
+    another, forked from the same: the detector would prevent a store there, and the tests would fail."""
+    try:
+        work = Work("bash", archive.source("bash"), tmp_path)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    plain = work.run("plain", _EXAMINED)
+    found = work.run(str(ROOT / "examples" / "aspects" / "overflow.aspect"), _EXAMINED)
+    assert different(plain, found) == {}
+    assert crashes(found) == crashes(plain)
+    report = found["report"]
+    assert (report["reports"], report["differences"], report["leftovers"]) == ([], [], [])
+    blocks, overflows, freed = report["matches"]
+    assert blocks > freed > 10_000
+    assert overflows == 0

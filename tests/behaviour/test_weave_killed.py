@@ -130,7 +130,7 @@ def programs(tmp_path: Path) -> Iterator[list[Rounds]]:
 def killed(
     programs: list[Rounds], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Killed:
-    monkeypatch.setattr(advising, "compile_advice", functools.cache(advising.compile_advice))
+    monkeypatch.setattr(advising, "kept_advice", functools.cache(advising.kept_advice))
     return Killed(aspects(tmp_path, FIX), programs, request.param)
 
 

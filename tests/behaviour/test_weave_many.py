@@ -46,13 +46,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions of advice that is compiled."""
     found: list[str] = []
-    original = advising.compile_advice
+    original = advising.kept_advice
 
     def counted(*given: Any) -> Any:
         found.append(given[2])
         return original(*given)
 
-    monkeypatch.setattr(advising, "compile_advice", counted)
+    monkeypatch.setattr(advising, "kept_advice", counted)
     return found
 
 

@@ -156,7 +156,7 @@ def come_and_go(place: Path, times: int) -> None:
 
 @pytest.fixture(autouse=True)
 def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advising, "compile_advice", functools.cache(advising.compile_advice))
+    monkeypatch.setattr(advising, "kept_advice", functools.cache(advising.kept_advice))
 
 
 def test_aspects_come_and_go_three_times(tmp_path: Path) -> None:

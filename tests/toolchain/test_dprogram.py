@@ -45,7 +45,6 @@ def test_a_compiler_that_is_not_waited_for_is_killed(own_places: Path, monkeypat
     slow.write_text("#!/bin/sh\nexec sleep 100\n")
     slow.chmod(0o755)
     monkeypatch.setattr(dprogram.compilers, "compiler", lambda: (str(slow),))
-    monkeypatch.setattr(dprogram, "compiler", lambda: (str(slow),))
     before = children(os.getpid())  # of other tests
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt), compiling(PROGRAM % 2):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gilk.errors import CompileError
 from gilk.toolchain.compilers import compile_object, compiler
 from gilk.toolchain.dprogram import ClauseEvent, Native
-from gilk.toolchain.relocatable import parse
+from gilk.toolchain.relocatable import parse, undefined
 
 SOURCE = """
 extern __attribute__((visibility("hidden"))) const long given[];
@@ -44,6 +44,32 @@ def test_calls_constants_and_addresses_are_relocated(tmp_path: Path) -> None:
     subprocess.run([*compiler(), "-O2", "-fPIC", "-shared", tmp_path / "b.c", "-o", tmp_path / "b.so"], check=True)
     linked = ctypes.CDLL(str(tmp_path / "b.so"))
     assert list(found) == [linked.answer(n) for n in range(3)] == [73, 703, 7005]
+
+
+def test_addresses_are_taken_from_words_behind_the_code(tmp_path: Path) -> None:
+    """What may be far away has its address in a word, as in a global offset table; so has what is near, where the
+    compiler cannot know that."""
+    source = SOURCE.replace('extern __attribute__((visibility("hidden"))) ', "extern ")
+    source = '__attribute__((weak, visibility("default"))) const long more[3] = {0};' + source.replace(
+        "+ len", "+ more[n] + len"
+    )
+    content = compiled(tmp_path, source)
+    listing = subprocess.run(["readelf", "-rW", tmp_path / "a.o"], capture_output=True, text=True, check=True).stdout
+    assert {"given", "more"} <= {row.split()[4] for row in listing.splitlines() if "GOTPCREL" in row}
+    native = Native(parse(content), {"given": GIVEN})
+    found = (ctypes.c_long * 3)()
+    native.fire(0, ctypes.addressof(found), ClauseEvent(), False)
+    assert list(found) == [73, 703, 7005]
+
+
+def test_the_names_that_relocations_refer_to_are_those_of_nm(tmp_path: Path) -> None:
+    source = "int puts(const char *); extern int seen, unseen; void *malloc(unsigned long); int n; static int kept;"
+    source += "__attribute__((used)) long f(void) { kept++; n++; return puts(malloc(4)) + seen; }"
+    names = undefined(compiled(tmp_path, source))
+    listing = subprocess.run(["nm", "-u", tmp_path / "a.o"], capture_output=True, text=True, check=True).stdout
+    theirs = {line.split()[-1] for line in listing.splitlines()}
+    assert set(names) == theirs - {"_GLOBAL_OFFSET_TABLE_"} == {"malloc", "puts", "seen"}
+    assert list(names) == sorted(names)
 
 
 def test_undefined_symbols_are_refused(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from typing import IO, TYPE_CHECKING
 from gilk.api.processes import hold
 from gilk.engines.aspect.checked import check as check_aspects
 from gilk.engines.aspect.checked import defined
-from gilk.engines.aspect.emitted import emitted
 from gilk.engines.aspect.explained import explain as explain_aspects
 from gilk.errors import UsageError
 from gilk.outputs import fresh, replaceable
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from gilk.api.processes import Target
     from gilk.api.woven import MembersOf, Woven
     from gilk.engines.aspect.asking import WeavingAnswers
+    from gilk.engines.aspect.emitted import EmittedC
     from gilk.engines.aspect.membership import MemberChoice as MemberChoice
     from gilk.engines.aspect.membership import Members
     from gilk.engines.aspect.weaving import Weaving as Weaving
@@ -70,6 +70,14 @@ def read_aspects(path: str | Path, defines: Sequence[str] = ()) -> CheckedFile:
         raise UsageError("bad-aspects", f"{path}, line {line}: [{first.tag}] {first.message}", first.hint)
     file = reading.check.file
     return replace(file, process_c=(*map(defined, defines), *file.process_c)) if defines else file
+
+
+def emitted(path: Path) -> tuple[EmittedC, ...]:
+    """The C of the file at ``path``: of functions in processes, of accesses, and of functions in the kernel; () if the
+    file has errors. Raises UsageError `cannot-weave`, OSError if the file cannot be read."""
+    from gilk.engines.aspect.emitted import emitted as emit  # imported here, as below
+
+    return emit(path)
 
 
 def weave(
@@ -190,7 +198,7 @@ def _kernel_for(
     if not wanted:
         yield None, None
         return
-    from gilk.engines.aspect.woven_kernel import confined_file
+    from gilk.engines.aspect.kernel_part import confined_file
     from gilk.runs.kernels import kernel_at  # imported here: most weavings are in processes alone
 
     confined_file(file, processes, replaces)  # elements that are not allowed are refused before a machine is booted

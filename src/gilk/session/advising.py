@@ -26,7 +26,8 @@ from gilk.splice.segments import is_call
 from gilk.targets.advised_workspace import AboutFunction
 from gilk.targets.base import Loaded, Target
 from gilk.targets.stack_switching import switches_stacks
-from gilk.toolchain.advice import CompiledAdvice, compile_advice
+from gilk.toolchain.advice import CompiledAdvice
+from gilk.toolchain.kept_advice import kept_advice
 from gilk.values import dataclass
 
 _CLONE = re.compile(r"\.(isra|constprop|part|cold)\b")
@@ -50,7 +51,7 @@ class Advice:
 
     def compiled(self) -> CompiledAdvice:
         """The advice, compiled. Raises UsageError `advice-abi`, `bad-signature`, CompileError `does-not-compile`."""
-        return compile_advice(self.source, self.text, self.function, self.signature, self.when, self.declarations)
+        return kept_advice(self.source, self.text, self.function, self.signature, self.when, self.declarations)
 
 
 def advice(

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register, RegisterExt
 
 from gilk.arch.decode import decode
+from gilk.cache.key import sources
 from gilk.errors import CompileError, UsageError
 from gilk.lang.c.advice import (
     INTEGERS,
@@ -26,7 +29,7 @@ from gilk.lang.c.advice import (
 from gilk.lang.c.signature import CSignature
 from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN
 from gilk.toolchain import relocatable
-from gilk.toolchain.compilers import NATIVE, compile_object, directory, prune
+from gilk.toolchain.compilers import NATIVE, compile_object, compiling, directory, flags, prune
 from gilk.toolchain.instrument import CompiledObject, undefined
 from gilk.values import dataclass
 
@@ -58,7 +61,8 @@ class Convention:
 class CompiledAdvice:
     """Compiled advice. ``called``: how the function that it is about is called; ``more``: additional bytes of the stack
     for variadic ones; ``vectors``: whether it, or code that it calls, may change vector registers. ``proceeds``:
-    whether it may call the function itself (proceed()); ``goes_on``: whether the call goes on after it returns."""
+    whether it may call the function itself (proceed()); ``goes_on``: whether the call goes on after it returns.
+    ``files``: the files that the compiler has read, without those that were written for it."""
 
     compiled: CompiledObject
     called: Convention
@@ -66,6 +70,7 @@ class CompiledAdvice:
     vectors: bool
     proceeds: bool
     goes_on: bool
+    files: tuple[Path, ...] = ()
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -83,12 +88,15 @@ def compile_advice(
     """
     if signature.is_long_double:
         raise UsageError("advice-abi", f"{signature.name} returns {signature.result}, which advice cannot keep")
-    with directory() as place:
-        called = _measure(place, signature, declarations)
+    with directory() as place, _measuring(place, signature, declarations) as convention:
         user = place / "user" / source.name  # a directory of its own: the name may be that of one of our files
         user.parent.mkdir()
         user.write_text(text)
-        content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
+        try:
+            content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
+        finally:
+            called = convention()  # what is wrong with the signature is told first
+        files = _read_files(place)
     calls_out = bool(set(names) - _OURS)
     return CompiledAdvice(
         CompiledObject(source, f"{function}:{when}:{signature.declared}", content, names),
@@ -97,7 +105,21 @@ def compile_advice(
         calls_out or _uses_vectors(content),
         not {PROCEED, PROCEED_WITH}.isdisjoint(names),
         when is When.BEFORE,
+        files,
     )
+
+
+def made_with() -> tuple[object, ...]:
+    """Everything of gilk, besides the files that the compiler reads, on which compiled advice depends."""
+    return flags(), _SSE2, _NO_VECTORS, _ERRORS, _MORE, sources("lang/c", "toolchain")
+
+
+def _read_files(place: Path) -> tuple[Path, ...]:
+    """The files outside of ``place`` that the compiler has read, sorted, by what it says in files for make."""
+    rules = " ".join(one.read_text().replace("\\\n", " ").partition(":")[2] for one in place.glob("*.d"))
+    words = set(rules.replace("\\ ", "\0").split())
+    found = (Path(word.replace("\0", " ").replace("\\#", "#").replace("$$", "$")) for word in words)
+    return tuple(sorted(one for one in found if not one.is_relative_to(place)))
 
 
 def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ...]]:
@@ -106,29 +128,39 @@ def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ..
     whole_source, whole, output = place / "advice.c", place / "whole.o", place / "advice.o"
     whole_source.write_text(text)
     include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
-    names: tuple[str, ...] = ()
+    content, names = b"", tuple[str, ...]()
     for more in ([], ["-DGILK_KEEP_ERRNO"]):
-        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, _NO_VECTORS, *_ERRORS, *more])
+        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, _NO_VECTORS, *_ERRORS, "-MD", *more])
         prune(whole, output, ENTRY, PLAIN, FORM)
-        names = undefined(output)
+        content = output.read_bytes()
+        names = undefined(content)
         if not set(names) - _OURS:
             break
-    return output.read_bytes(), names
+    return content, names
 
 
-def _measure(place: Path, signature: CSignature, declarations: str) -> Convention:
-    """How a function of this signature is called, taken from what the compiler makes of it. Raises UsageError
-    `bad-signature`."""
+@contextmanager
+def _measuring(place: Path, signature: CSignature, declarations: str) -> Iterator[Callable[[], Convention]]:
+    """A context in which a compiler works. It yields a function that waits for the end, and returns how a function of
+    this signature is called, taken from what the compiler makes of it; it raises UsageError `bad-signature`."""
     source, output = place / "measured.c", place / "measured.o"
     source.write_text(measured(signature, declarations))
-    try:
-        compile_object(source, output, ["-I", str(NATIVE / "include"), "-fPIC", _SSE2])
-    except CompileError as error:
-        raise UsageError(
-            "bad-signature", f"the compiler does not take the signature of {signature.name}: {error.message}",
-            "declare the types that it names",
-        ) from None  # fmt: skip
-    made = relocatable.parse(output.read_bytes())
+    with compiling(source, output, ["-I", str(NATIVE / "include"), "-fPIC", _SSE2, "-MD"]) as finish:
+
+        def convention() -> Convention:
+            try:
+                finish()
+            except CompileError as error:
+                raise UsageError(
+                    "bad-signature", f"the compiler does not take the signature of {signature.name}: {error.message}",
+                    "declare the types that it names",
+                ) from None  # fmt: skip
+            return _convention(relocatable.parse(output.read_bytes()))
+
+        yield convention
+
+
+def _convention(made: relocatable.Relocatable) -> Convention:
     return Convention(
         _behind(_first(made, MEASURE)),
         _taken(_first(made, INTEGERS), _ARGUMENTS),

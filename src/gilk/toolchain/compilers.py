@@ -69,6 +69,14 @@ def compiler() -> tuple[str, ...]:
     raise CompileError("no-compiler", "there is no C compiler", _INSTALL)
 
 
+def identity() -> tuple[object, ...]:
+    """The compiler's command and the state of its file, so that a replaced compiler counts as another one. Raises
+    CompileError `no-compiler`."""
+    command = compiler()
+    status = os.stat(command[0]) if os.path.isabs(command[0]) else None
+    return command, (status.st_size, status.st_mtime_ns, status.st_ino) if status else None
+
+
 def _found(name: str) -> str:
     """The path of a program; empty when it is not there."""
     places = [name] if os.path.dirname(name) else [os.path.join(place, name) for place in os.get_exec_path()]

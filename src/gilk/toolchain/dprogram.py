@@ -18,7 +18,7 @@ from gilk.cache.blobs import load_blob, store_blob
 from gilk.errors import CompileError
 from gilk.toolchain import compilers, relocatable
 from gilk.toolchain.compilers import FLAGS as COMMON
-from gilk.toolchain.compilers import NATIVE, compiler
+from gilk.toolchain.compilers import NATIVE, identity
 from gilk.toolchain.relocatable import Relocatable
 
 #: D's arithmetic wraps around, and its variables are bytes that are read as their declared types.
@@ -79,19 +79,12 @@ def _kept(key: bytes) -> Relocatable | None:
 def made_of() -> bytes:
     """A digest of everything besides its text on which a program's code depends: the compiler, its flags, and the
     runtime."""
-    return keys.made_of((_identity(), COMMON, FLAGS, _has_rdpid()), read_files())
+    return keys.made_of((identity(), COMMON, FLAGS, _has_rdpid()), read_files())
 
 
 def read_files() -> list[Path]:
     """All files of gilk that the compiler may read."""
     return [file for name in _READ for file in keys.files_of(NATIVE / name)]
-
-
-def _identity() -> tuple[object, ...]:
-    """The compiler's command and the state of its file, so that a replaced compiler counts as another one."""
-    command = compiler()
-    status = os.stat(command[0]) if os.path.isabs(command[0]) else None
-    return command, (status.st_size, status.st_mtime_ns, status.st_ino) if status else None
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from gilk.toolchain.compilers import NATIVE, compile_object, directory, link, pr
 from gilk.values import dataclass
 
 _KIND = "instruments"
+_OURS = frozenset({"gilk_control", "_GLOBAL_OFFSET_TABLE_"})
 
 
 @dataclass(frozen=True)
@@ -87,22 +88,14 @@ def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | N
                 raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
             raise
         prune(whole, output, ENTRY, PLAIN, VALUES, FORM)
-        return CompiledObject(source, function, output.read_bytes(), undefined(output))
+        content = output.read_bytes()
+        return CompiledObject(source, function, content, undefined(content))
 
 
-def undefined(path: Path) -> tuple[str, ...]:
-    """The undefined names that a pruned object file refers to. The file is stripped first, because nm lists the names
-    of dropped sections, too. Raises CompileError `no-binutils`."""
-    import subprocess  # a late import: it is not needed if the instrument is cached
-
-    needed = path.with_suffix(".needed")
-    try:
-        subprocess.run(["strip", "--strip-unneeded", "-o", str(needed), str(path)], capture_output=True, check=True)
-        listing = subprocess.run(["nm", "-u", str(needed)], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        raise CompileError("no-binutils", "nm or strip, of binutils, is missing", "install binutils") from None
-    ours = {"gilk_control", "_GLOBAL_OFFSET_TABLE_"}
-    return tuple(name for name in (line.split()[-1] for line in listing.splitlines()) if name not in ours)
+def undefined(content: bytes) -> tuple[str, ...]:
+    """The names, sorted, to which a pruned object file refers, and that the target must define. Raises CompileError
+    `does-not-link`."""
+    return tuple(name for name in relocatable.undefined(content) if name not in _OURS)
 
 
 def link_instrument(compiled: CompiledObject, code: int, data: int, symbols: dict[str, int]) -> Linked:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Run one suite, plainly or with every block instrumented, and print the outcomes as JSON.
+"""Run one suite, plainly, with every block instrumented, or with aspects woven in, and print the outcomes as JSON.
 
 This is a process of its own, in a session of its own, because suites signal process groups and look for a terminal.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.behaviour.suites.cases import Outcome, run_all
 from tests.behaviour.suites.catalogue import SUITES, only
-from tests.behaviour.suites.zygote import Zygote, instrumented
+from tests.behaviour.suites.zygote import Zygote, instrumented, woven
 
 
 def main(way: str, name: str, directory: str, source: str, result: str, pattern: str = "") -> None:
@@ -30,6 +30,8 @@ def main(way: str, name: str, directory: str, source: str, result: str, pattern:
     if way == "plain":
         with zygote.plain():
             work(lambda: None)
+    elif way.endswith(".aspect"):
+        report = asdict(woven(zygote, Path(way), work))
     else:
         report = asdict(instrumented(zygote, suite.inserts, work))
     found = {"outcomes": {key: asdict(outcome) for key, outcome in outcomes.items()}, "report": report}

@@ -106,6 +106,38 @@ def instrumented(zygote: Zygote, inserts: Sequence[str], work: Callable[[Callabl
         )
 
 
+@dataclass(frozen=True)
+class WovenReport:
+    """What a weaving reported while a suite ran, and the state of the zygote seen from outside once it was removed.
+    ``matches``: of each element of the file."""
+
+    matches: list[int]
+    reports: list[str]
+    differences: list[str]
+    leftovers: list[str]
+
+
+def woven(zygote: Zygote, aspects: Path, work: Callable[[Callable[[], object]], None]) -> WovenReport:
+    """Do ``work`` with a file of aspects woven into the program. It gets a function that it must call now and then, to
+    take reports."""
+    zygote.forget()
+    reports: list[str] = []
+    with gilk.launch([zygote.program], zygote.environment) as target:
+        with gilk.weave(aspects, target) as weaving:
+            target.resume()
+            assert wait_for(zygote.socket.exists)
+            try:
+                work(lambda: reports.extend(one.text for one in weaving.reports()))
+                counts = weaving.counts()
+            except BaseException:
+                zygote.quit()
+                raise
+        reports += [one.text for one in weaving.reports()]
+        seen = differences(target.pid), leftovers(target.pid)
+        zygote.quit()
+    return WovenReport([n for one in counts for n in one.matches], reports, *seen)
+
+
 def _compile(output: Path, source: Path, *flags: str) -> None:
     command = ["cc", *WARNINGS, "-D_GNU_SOURCE", "-O2", *flags, "-o", str(output), str(source)]
     subprocess.run(command, check=True)

@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 
 from gilk.api.aspects import read_aspects
+from gilk.engines.aspect.kernel_part import confined_file
 from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.state import WovenLayout, WovenState
-from gilk.engines.aspect.woven_kernel import WovenKernel, confined_file
+from gilk.engines.aspect.woven_kernel import WovenKernel
 from gilk.errors import MachineGone, UsageError
 from gilk.lab import VM, Machine, boot
 from gilk.lang.aspect.code.meeting import numbered

@@ -12,10 +12,10 @@ from gilk.analysis.model import Function
 from gilk.engines.aspect.access_shadows import AccessShadows
 from gilk.engines.aspect.alias_shadows import AliasShadows
 from gilk.engines.aspect.checked import check
+from gilk.engines.aspect.kernel_part import confined_file
 from gilk.engines.aspect.shadows import Shadows
 from gilk.engines.aspect.state import CodeRanges, WovenLayout
 from gilk.engines.aspect.variables import FoundVariable, VariablePart
-from gilk.engines.aspect.woven_kernel import confined_file
 from gilk.errors import UsageError
 from gilk.image.model import ElfSymbol, SymbolKind
 from gilk.lang.aspect.checked import KERNEL_GROUP, CheckedCode, CheckedFile, CheckedFunction

@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from gilk.engines.aspect.kernel_part import confined_file
 from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.state import WovenLayout, WovenState
 from gilk.engines.aspect.thread_groups import ThreadGroups, ThreadTable
-from gilk.engines.aspect.woven_kernel import WovenKernel, check_same_machine, confined_file, of_kernel
 from gilk.engines.aspect.woven_process import WovenProcess
 from gilk.errors import GilkError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
@@ -29,8 +29,11 @@ from gilk.lang.aspect.woven import AspectCounts, DryShadow, GroupChange, WovenRe
 from gilk.session.advised_session import MadeAdvice
 from gilk.targets.alive import has_ended
 from gilk.targets.common_memory import CommonMemory
-from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
+
+if TYPE_CHECKING:
+    from gilk.engines.aspect.woven_kernel import WovenKernel
+    from gilk.targets.kernel.target import KernelTarget
 
 _TICK, _SECOND = 0.05, 1.0  # seconds between looks at reports, and at threads that have ended
 
@@ -78,16 +81,12 @@ class Weaving:
         self._check_enough()
 
     def _kernel_of(self, target: KernelTarget | None) -> WovenKernel | None:
-        if not of_kernel(self._aspects):
+        if not any(element.kernel for one in self._aspects for element in one.elements):
             return None
-        if target is None:
-            name = self.file.source.name
-            raise UsageError("no-target", f"{name} has elements in the kernel", "--on lab boots one for them")
+        from gilk.engines.aspect.woven_kernel import woven_kernel  # late: most weavings need none of it
+
         self._on_both |= any(element.processes for one in self._aspects for element in one.elements)
-        if self._on_both:
-            check_same_machine(target)
-        aspects = numbered(self._confined, automata(self._confined))
-        return WovenKernel(target, self._confined, aspects, self._layout)
+        return woven_kernel(target, self._confined, self._layout, self._on_both)
 
     def _of_threads(self, pid: int) -> tuple[str, ...]:
         """The groups that threads of the process are members of by themselves from the beginning."""
@@ -302,9 +301,10 @@ class Weaving:
                 tell(report)
             if not more and not self._of_kernel_alone and all(one.over for one in self.processes):
                 return
-            if until is not None and time.monotonic() >= until:
+            left = _TICK if until is None else until - time.monotonic()
+            if left <= 0:
                 return
-            time.sleep(_TICK)
+            time.sleep(min(_TICK, left))
 
     def check_idle(self) -> None:
         """Check that it can be known which calls are under way. Raises UsageError `usage` if the weaving is in a

@@ -16,9 +16,9 @@ from gilk.engines.aspect.shadows import Shadow
 from gilk.engines.aspect.state import WovenLayout
 from gilk.errors import GilkError, MachineGone, UsageError
 from gilk.lang.aspect.checked import CheckedFile
-from gilk.lang.aspect.code.meeting import NumberedAspect
-from gilk.lang.aspect.kernel.confining import NotForKernel, confined
+from gilk.lang.aspect.code.meeting import NumberedAspect, numbered
 from gilk.lang.aspect.kernel.module import MAIN, KernelLimits, kbuild_of, main_text, unit_text, units
+from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.woven import DryShadow, WovenElement, WovenReport, WovenSummary
 from gilk.session.kernel_session import KernelSession
 from gilk.session.places import Place
@@ -38,19 +38,6 @@ KERNEL_PID = 0
 _FIRST_NAMESPACE = 0xEFFFFFFC  # the inode of the first namespace of processes: PROC_PID_INIT_INO
 
 
-def confined_file(file: CheckedFile, shared: bool = False, replaces: bool = False) -> CheckedFile:
-    """The file, its elements in the kernel with confined C. ``shared``: processes have the state, too, whatever the
-    file says.
-
-    ``replaces``: advice may stand in place of functions. Raises UsageError `cannot-weave`.
-    """
-    try:
-        return confined(file, shared, replaces)
-    except NotForKernel as error:
-        where = f"{file.source.name}, line {file.source.line(error.span)}"
-        raise UsageError("cannot-weave", f"{where}: {error.why}", error.hint) from None
-
-
 def check_same_machine(target: KernelTarget) -> None:
     """Check that processes can share a weaving with this kernel: it must be the one they run on, and know them by the
     same numbers.
@@ -63,6 +50,16 @@ def check_same_machine(target: KernelTarget) -> None:
     if os.stat("/proc/self/ns/pid").st_ino != _FIRST_NAMESPACE:
         why = "gilk runs in a namespace with numbers of processes of its own, and the kernel knows others"
         raise UsageError("cannot-weave", why, "run it outside of the container")
+
+
+def woven_kernel(target: KernelTarget | None, file: CheckedFile, layout: WovenLayout, both: bool) -> WovenKernel:
+    """The kernel's part of a file with confined C. ``both``: processes share its state. Raises UsageError `no-target`,
+    and as check_same_machine() and WovenKernel do."""
+    if target is None:
+        raise UsageError("no-target", f"{file.source.name} has elements in the kernel", "--on lab boots one for them")
+    if both:
+        check_same_machine(target)
+    return WovenKernel(target, file, numbered(file, automata(file)), layout)
 
 
 class WovenKernel:
@@ -250,4 +247,4 @@ def _site(place: Place, function: int, number: int, replaces: bool = False) -> W
     return WantedSite(place.loaded, place.function, place.point, CallsAt(function, number, replaces))
 
 
-__all__ = ["KERNEL_PID", "WovenKernel", "check_same_machine", "confined_file", "of_kernel"]
+__all__ = ["KERNEL_PID", "WovenKernel", "check_same_machine", "of_kernel"]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.alias_shadows import AliasShadows
-from gilk.engines.aspect.dry_run import DryRun
 from gilk.engines.aspect.inlined_copies import check_copies, left_out
 from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.program_types import with_types
@@ -106,6 +105,8 @@ class WovenProcess:
     def dry(self) -> Iterator[DryShadow]:
         """The functions and accesses that would be woven; the process is not touched. Raises CompileError, ImageError,
         TargetError."""
+        from gilk.engines.aspect.dry_run import DryRun  # late: it is for this alone
+
         accesses = zip(self.accesses, self.accessed(), strict=True)
         return DryRun(self.process, self.advice(), accesses, self.left_out).shadows()
 

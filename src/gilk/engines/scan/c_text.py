@@ -42,7 +42,7 @@ class WrittenC:
 
 def check_c(name: str, text: str) -> WrittenC:
     """Compile the C file ``name``, with the content ``text``, as `gilk run` does for each of its functions. Raises
-    CompileError `no-compiler`, `no-binutils`.
+    CompileError `no-compiler`.
     """
     plain = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
     found = {match[1]: match.span(1) for match in _FUNCTION.finditer(plain)}
