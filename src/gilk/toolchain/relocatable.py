@@ -21,11 +21,8 @@ _SYMTAB, _RELA, _NOBITS = 2, 4, 8
 _NAMED = (1, 2)  # STT_OBJECT, STT_FUNC
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
 _ABSOLUTE, _RELATIVE, _CALL = 1, 2, 4  # R_X86_64_64, _PC32, _PLT32
-_BY_SLOT = (
-    9,
-    41,
-    42,
-)  # R_X86_64_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX: the distance to a word with the symbol's address
+#: R_X86_64_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX: the distance to a word with the symbol's address.
+_BY_SLOT = (9, 41, 42)
 _RELOCATED = (b".data.rel.ro", b".data.rel.ro.local")
 _Symbol = tuple[str, int, int, int, int, int]  # a row of the symbol table, with the name
 _Fix = tuple[int, int, str, int]  # as in Relocatable
