@@ -9,7 +9,10 @@ import { sourceOf } from "./source.js";
 import { follow, get } from "./talk.js";
 
 const INSTRUMENTS = ["count", "stamp", "args", "regs"];
+const STRATEGIES = [["path", "path: the time before every block"], ["calls", "calls: the time before every call"],
+  ["edges", "edges: how often each edge is taken"], ["coverage", "coverage: which blocks are reached; each is watched until its first hit"]];
 const STEP = 1.25;
+const EVERY_BLOCK = ["path", "edges", "coverage"]; // the strategies with a point before every block
 const ZOOMS = [0.1, 3];
 const HEATS = 6;
 
@@ -21,6 +24,7 @@ export async function func(place, id) {
   const found = await get(`/target/${id}/function.json?${words}`);
   const name = found.point;
   const instrument = h("select", { id: "instrument" }, INSTRUMENTS.map((each) => h("option", { value: each }, each)));
+  const strategy = h("select", { id: "strategy" }, STRATEGIES.map(([each, text]) => h("option", { value: each }, text)));
   const pick = (where, what) => toggle(id, `${name}:${where}=${what ?? instrument.value}`);
   const graph = drawn(found, (where) => pick(where));
   const scroll = h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Blocks of the function" }, graph.svg);
@@ -61,6 +65,8 @@ export async function func(place, id) {
       h("button", { onclick: () => pick("blocks", "count") }, "Count every block")),
     h("p", { class: "field" }, h("label", { for: "instrument" }, "A click on the upper or lower strip of a block picks that point for"), instrument,
       h("a", { href: "/help/cli/scan" }, "What jump, pun and the like mean")),
+    h("p", { class: "field" }, h("label", { for: "strategy" }, "A strategy chooses the points:"), strategy,
+      h("button", { onclick: () => toggle(id, `${name}=@${strategy.value}`) }, "Use it")),
     h("p", { class: "acts" },
       h("button", { onclick: nearer(1 / STEP), "aria-label": "Smaller" }, "−"),
       h("button", { onclick: nearer(STEP), "aria-label": "Larger" }, "+"),
@@ -112,10 +118,14 @@ function drawn(found, picked) {
   const svg = s("svg", { viewBox: `0 0 ${layout.width} ${layout.height}`, "aria-label": `${plural(found.blocks.length, "block")} of ${found.shown}`, role: "group" },
     s("defs", null, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" },
       s("path", { d: "M0 0 8 4 0 8z" }))));
-  for (const route of layout.routes) {
-    svg.append(s("path", { class: `edge ${route.kind}${route.back ? " back" : ""}`, "marker-end": "url(#head)",
-      d: `M${route.points.map(([x, y]) => `${x} ${y}`).join(" ")}` }));
-  }
+  const edges = layout.routes.map((route) => {
+    const path = s("path", { class: `edge ${route.kind}${route.back ? " back" : ""}`, "marker-end": "url(#head)",
+      d: `M${route.points.map(([x, y]) => `${x} ${y}`).join(" ")}` });
+    const [[x, y]] = route.points;
+    const text = s("text", { class: "hits taken-count", x: x + 4, y: y + 14 });
+    svg.append(path, text);
+    return { path, text, name: `@${found.blocks[route.from].index}->@${found.blocks[route.to].index}` };
+  });
   const strips = new Map();
   const boxes = found.blocks.map((block, number_) => {
     const [x, y, width, height] = layout.boxes[number_];
@@ -141,9 +151,19 @@ function drawn(found, picked) {
     mark(requests, name) {
       for (const [where, element] of strips) {
         const on = requests.some((each) => each.startsWith(`${name}:${where}=`)
-          || (where.endsWith(":pre") && each.startsWith(`${name}:blocks=`)));
+          || (where.endsWith(":pre") && (each.startsWith(`${name}:blocks=`) || EVERY_BLOCK.some((one) => each === `${name}=@${one}`))));
         element.classList.toggle("chosen", on);
         element.setAttribute("aria-pressed", on);
+      }
+    },
+    // Show how often each edge was taken, as a number and as thickness; "?" where the counts of blocks do not tell.
+    taken(label, counts) {
+      const known = Object.values(counts).filter((count) => count !== null);
+      const most = Math.max(1, ...known);
+      for (const { path, text, name } of edges) {
+        const count = counts[`${label}:${name}`];
+        path.style.strokeWidth = count ? `${1.3 + 3 * Math.log1p(count) / Math.log1p(most)}` : "";
+        text.textContent = count === undefined ? "" : count === null ? "?" : short(count);
       }
     },
     heat(counts) {
@@ -187,7 +207,7 @@ function nearest(found, block, side) {
 
 // Follow the first session of this target that counts blocks of this function, and show its counts. Returns the end of that.
 async function watch(id, found, graph, text) {
-  const sessions = (await sessionsOf(id)).filter((each) => !each.aggregations && each.requests.some((request) => request.includes(`${found.function}:`)));
+  const sessions = (await sessionsOf(id)).filter((each) => !each.aggregations && each.requests.some((request) => request.includes(`${found.function}:`) || request.includes(`${found.function}=@`)));
   if (!sessions.length) return () => undefined;
   return follow(sessions[0].number, (state) => {
     const counts = found.blocks.map((block) => {
@@ -195,6 +215,7 @@ async function watch(id, found, graph, text) {
       return state.counts?.[`${found.label}:@${block.index}:pre`] ?? entry;
     });
     graph.heat(counts);
+    graph.taken(found.label, state.stages?.edges ?? {});
     text.heat(counts);
     graph.status.replaceChildren(
       h("a", { href: `/session/${state.number}` }, `Session ${state.number}`),
