@@ -94,9 +94,9 @@ def started(path: str, pid: int, workload: str, requests: list[str], times: list
         text += '\n[workload]\ncommand = "true"\n' if workload else 'duration = "10s"\n'
     if workload:
         text = experiments.edit.with_value(text, Path(path), "workload", "command", workload)
-    for request, own in zip(requests, times or [[0]] * len(requests), strict=True):
+    for number, request in enumerate(requests):
         values = experiments.edit.values_of(request)
-        values |= {_TIMES[number]: at for number, at in enumerate(own) if at}
+        values |= {_TIMES[place]: at for place, at in enumerate(times[number] if times else ()) if at}
         text = experiments.edit.with_instrument(text, Path(path), values)
     return {"text": text}
 

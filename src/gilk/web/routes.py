@@ -28,6 +28,7 @@ from gilk.web.children import ServerChild, ToldError
 from gilk.web.commands import d_commands, lab_command
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
+from gilk.web.following import FollowedSession
 from gilk.web.grants import KERNEL, LAB, Grants, identity_of, identity_of_file, title_of
 from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.instruments import InstrumentPages, requests_of
@@ -59,6 +60,7 @@ class Window:
     def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
+        self.following = FollowedSession(self.sessions)
         self.lab = Lab()
         self.d = DPages(grants, self.lab)
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
@@ -357,6 +359,7 @@ def routes(window: Window) -> list[BaseRoute]:
         Route(f"{ASSETS_PATH}{{digest}}/{{name}}", window.assets.file),
         *(Route(path, answering(handler)) for path, handler in twins.items()),
         *table_routes(twins),
+        Route("/session/{number}.ndjson", window.following.answer),
         *(Route(path, answering(handler), methods=["GET", "POST"]) for path, handler in asked.items()),
         *(Route(path, answering(handler), methods=["POST"]) for path, handler in actions.items()),
         *(Route(path, window.page) for path in PAGES),
