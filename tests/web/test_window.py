@@ -72,6 +72,11 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     assert "q=dispat" in page.url
     page.get_by_role("link", name="dispatch", exact=True).click()
     page.get_by_role("button", name="@0:pre", exact=False).first.click()
+    page.locator("path.wide-edge").filter(has_text="@0->@1: a click picks @0:post").dispatch_event("click")
+    expect(page.get_by_role("button", name="@0:post", exact=False).first).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Leave out dispatch:@0:post=count").click()
+    page.locator("path.wide-edge").filter(has_text=re.compile("^@1->@13$")).dispatch_event("click")
+    expect(page.get_by_text("@1->@13 has no point of its own")).to_be_visible()
     page.get_by_role("button", name="Count every block").click()
     page.get_by_role("button", name="Preview the plan").click()
     expect(page.get_by_text("points can be had")).to_be_visible()
@@ -117,9 +122,12 @@ def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking:
     page.get_by_role("button", name="Begin").click()
     expect(page.get_by_role("table", name="How often each edge is taken")).to_contain_text("work:dispatch:@0->@")
     expect(page.get_by_role("table", name="Instruments")).to_contain_text("dispatch=@edgeson0 s to the end")
+    expect(page.get_by_role("table", name="Hits of each point")).to_contain_text("/s")
     suits(page, "counted edges")
     narrow(page, "counted edges")
     page.get_by_role("link", name="dispatch", exact=True).click()
+    edge = page.locator("path.wide-edge title").filter(has_text="@0->@1: taken")
+    expect(edge).to_have_text(re.compile("taken [0-9\u202f]+ times"))
     expect(page.locator("text.taken-count").filter(has_text=re.compile("[0-9]")).first).to_be_attached()
     suits(page, "edges with counts")
     number = asking.get("/index.json")["sessions"][0]["number"]
@@ -238,6 +246,13 @@ def test_a_session_is_run_by_keyboard(page: Page, window: Served, loop: Loop) ->
 
 def test_a_new_page_gets_the_focus_for_readers_who_use_the_keyboard(page: Page, window: Served) -> None:
     opened(page, window, "/")
+    page.keyboard.press("?")
+    listed = page.get_by_role("dialog", name="Keys")
+    expect(listed).to_contain_text("Tab, Shift-Tab")
+    suits(page, "the list of keys")
+    narrow(page, "the list of keys")
+    page.keyboard.press("Escape")
+    expect(listed).to_have_count(0)
     page.get_by_role("link", name="Doctor").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()

@@ -71,7 +71,7 @@ export function happened(state) {
   const now = state.seconds ?? 0;
   const whole = span(planned, now);
   const end = state.end ? Math.max(now, 0.001) : null;
-  const rows = placed.map((one) => ({ name: one.target ? `${one.instrument}, ${one.target}` : one.instrument, kind: one.failure ? "failed" : "",
+  const rows = placed.map((one) => ({ name: one.target && state.planned ? `${one.instrument}, ${one.target}` : one.instrument, kind: one.failure ? "failed" : "",
     draw: (y, x) => [bar(y, x(one.start_s), x(one.stop_s ?? planned.duration ?? whole), "planned"),
       one.in ? s("rect", { class: "actual", x: x(since(one.in[1], done)), y: y + 12, height: 4,
         width: Math.max(2, x(one.out ? since(one.out[1], done) : end ?? now) - x(since(one.in[1], done))) }) : null] }));
@@ -89,7 +89,7 @@ export function happened(state) {
       ["Out at", "number", (one) => (one.out ? seconds(since(one.out[1], done)) : "")],
       ["Points", "number", (one) => number(one.points)],
       ["Refused", "number", (one) => number(one.refused)],
-      ["Failure", "", (one) => one.failure],
+      ...(placed.some((one) => one.failure) ? [["Failure", "", (one) => one.failure]] : []),
     ], placed)));
 }
 

@@ -26,7 +26,8 @@ export async function func(place, id) {
   const instrument = h("select", { id: "instrument" }, INSTRUMENTS.map((each) => h("option", { value: each }, each)));
   const strategy = h("select", { id: "strategy" }, STRATEGIES.map(([each, text]) => h("option", { value: each }, text)));
   const pick = (where, what) => toggle(id, `${name}:${where}=${what ?? instrument.value}`);
-  const graph = drawn(found, (where) => pick(where));
+  const graph = drawn(found, (where) => pick(where), (edge) => notice(`${edge} has no point of its own: both its blocks have other edges. `
+    + "The strategy edges counts it."));
   const scroll = h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Blocks of the function" }, graph.svg);
   const text = sourceOf(id, new URLSearchParams([...words, ...(asked.has("source") ? [["source", asked.get("source")]] : [])]), found,
     (block) => graph.show(block));
@@ -113,18 +114,25 @@ function legend(reasons) {
     h("dl", null, rows.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])));
 }
 
-function drawn(found, picked) {
+function drawn(found, picked, untold) {
   const { layout } = found;
   const svg = s("svg", { viewBox: `0 0 ${layout.width} ${layout.height}`, "aria-label": `${plural(found.blocks.length, "block")} of ${found.shown}`, role: "group" },
-    s("defs", null, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" },
+    s("defs", null, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 10, markerHeight: 10, markerUnits: "userSpaceOnUse", orient: "auto" },
       s("path", { d: "M0 0 8 4 0 8z" }))));
+  const ends = (key, block) => layout.routes.filter((route) => route[key] === block).length;
   const edges = layout.routes.map((route) => {
     const path = s("path", { class: `edge ${route.kind}${route.back ? " back" : ""}`, "marker-end": "url(#head)",
       d: `M${route.points.map(([x, y]) => `${x} ${y}`).join(" ")}` });
     const [[x, y]] = route.points;
     const text = s("text", { class: "hits taken-count", x: x + 4, y: y + 14 });
-    svg.append(path, text);
-    return { path, text, name: `@${found.blocks[route.from].index}->@${found.blocks[route.to].index}` };
+    // Where it is the only way out of a block or into one, the block's point is that of the edge, and has the number.
+    const [from, to] = [found.blocks[route.from], found.blocks[route.to]];
+    const name = `@${from.index}->@${to.index}`;
+    const point = ends("to", route.to) === 1 && route.to ? `@${to.index}:pre` : ends("from", route.from) === 1 ? `@${from.index}:post` : null;
+    const title = s("title", null, point ? `${name}: a click picks ${point}` : name);
+    const wide = s("path", { class: "wide-edge", d: path.getAttribute("d"), onclick: () => (point ? picked(point) : untold(name)) }, title);
+    svg.append(path, wide, text);
+    return { path, text, title, isAlone: point !== null, name };
   });
   const strips = new Map();
   const boxes = found.blocks.map((block, number_) => {
@@ -160,10 +168,12 @@ function drawn(found, picked) {
     taken(label, counts) {
       const known = Object.values(counts).filter((count) => count !== null);
       const most = Math.max(1, ...known);
-      for (const { path, text, name } of edges) {
+      for (const { path, text, title, isAlone, name } of edges) {
         const count = counts[`${label}:${name}`];
         path.style.strokeWidth = count ? `${1.3 + 3 * Math.log1p(count) / Math.log1p(most)}` : "";
-        text.textContent = count === undefined ? "" : count === null ? "?" : short(count);
+        const told = count === undefined ? "" : count === null ? "?" : short(count);
+        text.textContent = isAlone ? "" : told;
+        if (told) title.textContent = `${name}: ${count === null ? "it cannot be told how often it is taken" : `taken ${number(count)} times`}`;
       }
     },
     heat(counts) {
@@ -219,6 +229,7 @@ async function watch(id, found, graph, text) {
     text.heat(counts);
     graph.status.replaceChildren(
       h("a", { href: `/session/${state.number}` }, `Session ${state.number}`),
-      ` ${state.end ? `is over: ${state.end}` : "goes on"}: ${number(state.hits ?? 0)} hits, ${number(state.drops ?? 0)} records dropped.`);
+      ` ${state.end ? `is over: ${state.end}` : "goes on"}: ${number(state.hits ?? 0)} hits, ${number(state.drops ?? 0)} records dropped.`,
+      Object.keys(state.stages?.edges ?? {}).length ? " An edge is the thicker the more often it is taken." : "");
   });
 }

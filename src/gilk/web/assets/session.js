@@ -58,7 +58,7 @@ export async function session(place, text) {
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned || state.stages?.instruments ? happened(state) : null, written(state));
     const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), counts(state, now), edges(state.stages?.edges ?? {}), latencies(state.latency ?? {}), records(state.last ?? []),
+    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), records(state.last ?? []),
       refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
@@ -174,11 +174,12 @@ function printed(state) {
 export class Rates {
   of(state) {
     const before = this.before;
-    if (!before || state.seconds - before.seconds > 0.9) {
+    const now = state.seconds ?? 0; // the first state comes before the first count
+    if (!before || now - before.seconds > 0.9) {
       const entries = Object.entries(before ? state.counts ?? {} : {});
       this.rates = Object.fromEntries(entries.map(([point, count]) =>
-        [point, (count - (before.counts[point] ?? 0)) / (state.seconds - before.seconds)]));
-      this.before = { seconds: state.seconds, counts: { ...state.counts } };
+        [point, (count - (before.counts[point] ?? 0)) / (now - before.seconds)]));
+      this.before = { seconds: now, counts: { ...state.counts } };
     }
     return state.end ? {} : this.rates;
   }
@@ -193,7 +194,7 @@ export function counts(state, rates) {
       ["Point", "", ([point]) => point],
       ["Hits", "number", ([, count]) => number(count)],
       ["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")],
-      ["Share", "", ([, count]) => bar(count / most)],
+      ["Share", "lesser", ([, count]) => bar(count / most)],
     ], rows.slice(0, 200)),
     rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "point")} with fewer hits`) : null);
 }
@@ -209,7 +210,7 @@ function edges(found) {
     table("How often each edge is taken", [
       ["Edge", "", ([name]) => name],
       ["Taken", "number", ([, count]) => (count === null ? "?" : number(count))],
-      ["Share", "", ([, count]) => bar((count ?? 0) / most)],
+      ["Share", "lesser", ([, count]) => bar((count ?? 0) / most)],
     ], rows.slice(0, 200)),
     rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "edge")} that are taken less often`) : null);
 }
@@ -236,7 +237,7 @@ function histogram(name, each) {
     table(`Times of ${name}`, [
       ["Time", "", ([text]) => text],
       ["Calls", "number", ([, count]) => number(count)],
-      ["Share", "", ([, count]) => bar(count / most)],
+      ["Share", "lesser", ([, count]) => bar(count / most)],
     ], rows));
 }
 

@@ -42,7 +42,7 @@ function path(functions) {
 // A column with a button that shows the last function of the path in both time lines below, and links to each alone.
 function both(found, pair) {
   const nameOf = (one) => (one.path.at(-1) ?? "").replace(/_\[k\]$/, "");
-  return ["Show", "", (one) => [h("button", { "aria-label": `${nameOf(one)} in both`, onclick: () => pair.show(nameOf(one).slice(0, 200)) }, "in both"), " ",
+  return ["Show", "one-line", (one) => [h("button", { "aria-label": `${nameOf(one)} in both`, onclick: () => pair.show(nameOf(one).slice(0, 200)) }, "in both"), " ",
     ...[["A", found.a], ["B", found.b]].map(([side, file]) => {
     const name = nameOf(one);
     return [h("a", { href: `/file/${file.id}/timeline?${new URLSearchParams({ q: name.slice(0, 200) })}`, "aria-label": `${name} in ${side}` }, `in ${side}`), " "];
