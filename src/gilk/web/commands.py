@@ -18,7 +18,7 @@ _PYTHON: Final = _IMPORT + "with gilk.attach({}) as target, target.session() as 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PaneRequest:
     """An instrument that was asked for, ``POINTS=INSTRUMENT`` or ``FUNCTIONS=@STRATEGY``; ``start`` and ``stop`` are
     the seconds after the session's beginning when it is put in and taken out, ``stop`` None for the end.
     """
@@ -37,12 +37,12 @@ class Asked:
         return not self.is_timed and "=@" not in self.text
 
 
-def values(requests: Sequence[Asked]) -> list[list[Any]]:
+def values(requests: Sequence[PaneRequest]) -> list[list[Any]]:
     """The requests as JSON values for a child."""
     return [[each.text, each.start, each.stop] for each in requests]
 
 
-def run_command(pid: str, requests: Sequence[Asked], text: str = "") -> str:
+def run_command(pid: str, requests: Sequence[PaneRequest], text: str = "") -> str:
     """The command line of a session in a process; if a C text is given, it writes that into its file first."""
     command = shlex.join(["gilk", "run", "-p", pid, *_options(requests)])
     if _are_timed(requests):
@@ -50,7 +50,7 @@ def run_command(pid: str, requests: Sequence[Asked], text: str = "") -> str:
     return f"printf %s {shlex.quote(text)} > {C_FILE} && {command}" if text else command
 
 
-def lab_command(requests: Sequence[Asked], workload: str) -> str:
+def lab_command(requests: Sequence[PaneRequest], workload: str) -> str:
     """The command line of a session in the lab."""
     if _are_timed(requests):
         return _experiment_command(_lab_head(workload), requests)
@@ -58,7 +58,7 @@ def lab_command(requests: Sequence[Asked], workload: str) -> str:
     return shlex.join([*words, "--", "sh", "-c", workload] if workload else words)
 
 
-def run_python(pid: str, requests: Sequence[Asked]) -> str:
+def run_python(pid: str, requests: Sequence[PaneRequest]) -> str:
     """The code in Python that does the same; a C text, and the times of instruments, are in their files."""
     if _are_timed(requests):
         return _staged_python(f"gilk.prepare_experiment(gilk.load_experiment({TIMES_FILE!r}))")
@@ -68,7 +68,7 @@ def run_python(pid: str, requests: Sequence[Asked]) -> str:
     return "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
 
 
-def lab_python(requests: Sequence[Asked], workload: str) -> str:
+def lab_python(requests: Sequence[PaneRequest], workload: str) -> str:
     """The code in Python that does the same in the lab."""
     if _are_timed(requests):
         return _staged_python(f"gilk.prepare_experiment(gilk.load_experiment({TIMES_FILE!r}))")
@@ -83,19 +83,19 @@ def lab_python(requests: Sequence[Asked], workload: str) -> str:
     return "\n".join([*lines, "    print(session.counts())"])
 
 
-def _are_timed(requests: Sequence[Asked]) -> bool:
+def _are_timed(requests: Sequence[PaneRequest]) -> bool:
     return any(each.is_timed for each in requests)
 
 
-def _are_plain(requests: Sequence[Asked]) -> bool:
+def _are_plain(requests: Sequence[PaneRequest]) -> bool:
     return all(each.is_plain for each in requests)
 
 
-def _options(requests: Sequence[Asked]) -> list[str]:
+def _options(requests: Sequence[PaneRequest]) -> list[str]:
     return [word for each in requests for word in ("-i", each.text)]
 
 
-def _pairs(requests: Sequence[Asked]) -> list[tuple[str, str]]:
+def _pairs(requests: Sequence[PaneRequest]) -> list[tuple[str, str]]:
     """Points and instrument of each request."""
     return [(points, what) for points, _, what in (each.text.rpartition("=") for each in requests)]
 
@@ -106,7 +106,7 @@ def _instrument(what: str) -> str:
     return f"gilk.c({C_FILE!r}, {what.removeprefix(c)!r})" if what.startswith(c) else repr(what)
 
 
-def _parsed(requests: Sequence[Asked]) -> str:
+def _parsed(requests: Sequence[PaneRequest]) -> str:
     return f"[{', '.join(f'gilk.parse_request({each.text!r})' for each in requests)}]"
 
 
@@ -119,7 +119,7 @@ def _staged_python(prepared: str) -> str:
     )
 
 
-def _experiment_command(head: str, requests: Sequence[Asked]) -> str:
+def _experiment_command(head: str, requests: Sequence[PaneRequest]) -> str:
     """A command line that writes the experiment with these instruments, and runs it."""
     text = head + "".join(f"\n[[instrument]]\n{_keys(each)}" for each in requests)
     return f"printf %s {shlex.quote(text)} > {TIMES_FILE} && gilk experiment run {TIMES_FILE}"
@@ -130,7 +130,7 @@ def _lab_head(workload: str) -> str:
     return f'machine = "{LAB}"\ntargets = ["kernel"]\n{command}'
 
 
-def _keys(asked: Asked) -> str:
+def _keys(asked: PaneRequest) -> str:
     """The lines of an instrument in the file of an experiment (docs/experiments.md)."""
     functions, strategy, chosen = asked.text.partition("=@")
     if strategy:

@@ -2,8 +2,8 @@
 """A session as lines of JSON that go on until it is over, for programs: ``/session/N.ndjson?follow=1``.
 
 State is sent, not history: the next line is made only when the client has taken the last one, and has the state of that
-moment. So a slow client costs the memory of one line. What was printed comes whole as far as it is kept, and otherwise
-with the number of letters that are missing.
+moment. So a slow client costs the memory of one line. Output comes whole as far as it is kept, and otherwise with the
+number of letters that are missing.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
-from gilk.web.commands import Asked, run_command
+from gilk.web.commands import PaneRequest, run_command
 from gilk.web.grants import KERNEL, LAB, Grants, title_of
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
@@ -58,7 +58,7 @@ class InstrumentPages:
         if too_long or "\0" in text:
             raise ToldError("bad-request", f"the text has more than {_MOST_TEXT >> 10} kB, or a NUL")
 
-    async def _begun(self, identity: str, requests: list[Asked], text: str = "") -> Json:
+    async def _begun(self, identity: str, requests: list[PaneRequest], text: str = "") -> Json:
         name = self._grants.target(identity)
         if identity.startswith("file-"):
             raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
@@ -73,7 +73,7 @@ class InstrumentPages:
         return (await self._audit.noted(session, command)).shown()
 
 
-def requests_of(found: list[Any]) -> list[Asked]:
+def requests_of(found: list[Any]) -> list[PaneRequest]:
     """The requests, if they are valid: texts, or objects of `request`, `start` and `stop`. Raises ToldError
     `bad-request`.
     """
@@ -82,15 +82,15 @@ def requests_of(found: list[Any]) -> list[Asked]:
     return [_request_of(each) for each in found]
 
 
-def _request_of(found: Any) -> Asked:
+def _request_of(found: Any) -> PaneRequest:
     if isinstance(found, str):
-        return Asked(found)
+        return PaneRequest(found)
     if not isinstance(found, dict) or set(found) != {"request", "start", "stop"} or type(found["request"]) is not str:
         raise ToldError("bad-request", f"a request is {_FORM}")
     start, stop = _seconds(found["start"]), None if found["stop"] is None else _seconds(found["stop"])
     if stop is not None and stop <= start:
         raise ToldError("bad-request", f"{found['request']} stops after {stop:g} s, and starts after {start:g} s")
-    return Asked(found["request"], start, stop)
+    return PaneRequest(found["request"], start, stop)
 
 
 def _seconds(value: Any) -> float:

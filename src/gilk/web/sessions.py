@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from gilk.values import dataclass
 from gilk.web import children
 from gilk.web.children import ToldError
-from gilk.web.commands import Asked, d_commands, lab_command, lab_python, run_command, run_python, values
+from gilk.web.commands import PaneRequest, d_commands, lab_command, lab_python, run_command, run_python, values
 from gilk.web.grants import LAB, born, identity_of_file
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
@@ -139,7 +139,7 @@ class Sessions:
             hint = "the overview lists those there are"
             raise ToldError("no-such-session", f"there is no session {number}", hint, 404) from None
 
-    async def begin(self, target: str, title: str, requests: Sequence[Asked], text: str = "") -> WebSession:
+    async def begin(self, target: str, title: str, requests: Sequence[PaneRequest], text: str = "") -> WebSession:
         """A session that puts instruments in. ``text``: the C text whose functions some of them are, or ''. Raises
         ToldError; then nothing has changed.
         """
@@ -151,7 +151,7 @@ class Sessions:
         return await self._begun(made, "gilk.web.host", **given)
 
     async def begin_lab(
-        self, lab: SessionMachine, title: str, requests: Sequence[Asked], workload: str
+        self, lab: SessionMachine, title: str, requests: Sequence[PaneRequest], workload: str
     ) -> WebSession:  # fmt: skip
         """A session in the lab's kernel. ``workload``: a command for its shell, at whose end the session ends, or ''.
         Raises ToldError; then nothing has changed.
