@@ -8,8 +8,11 @@ import subprocess
 import pytest
 
 from gilk.api.processes import attach
+from gilk.api.runs import prepare_run
 from gilk.api.scans import images, line_points, preview, symbols
 from gilk.errors import UsageError
+from gilk.runs import strategy
+from gilk.session.request import Builtin, Request
 from gilk.spec.point import parse
 from tests.behaviour.harness import Loop, differences
 from tests.programs.build import HERE, build
@@ -20,12 +23,25 @@ SOURCE = (HERE / "work.c").read_text().splitlines()
 @pytest.mark.parametrize("texts", [["dispatch:blocks", "dispatch:blocks-post"], ["*:entry", "*:return"]])
 def test_a_session_has_the_outcomes_that_the_preview_predicts(texts: list[str]) -> None:
     with Loop([build("work")]) as loop:
-        planned = preview(f"pid:{loop.pid}", [(parse(text), False) for text in texts])
+        planned = preview(f"pid:{loop.pid}", [Request(parse(text), Builtin.COUNT) for text in texts])
         assert not differences(loop.pid)
         with attach(loop.pid) as target, target.session() as session:
             made = [probe for text in texts for probe in session.insert(text, "count")]
             session.activate(made)
             outcomes = {probe.row.point: str(probe.tactic or probe.refusal) for probe in session.probes}
+    assert {row.point: row.outcome.name for row in planned} == outcomes
+
+
+@pytest.mark.parametrize("name", ["path", "time", "calls", "edges"])
+def test_a_run_has_the_outcomes_that_the_preview_of_a_strategy_predicts(name: str) -> None:
+    chosen = strategy.parse(f"ackermann=@{name}")
+    with Loop([build("work")]) as loop:
+        planned = preview(f"pid:{loop.pid}", [chosen])
+        assert planned and not differences(loop.pid)
+        running = prepare_run([chosen], [loop.pid], [])
+        running.begin()
+        outcomes = {probe.row.point: str(probe.tactic or probe.refusal) for probe in running.sessions[0].probes}
+        running.finish()
     assert {row.point: row.outcome.name for row in planned} == outcomes
 
 
@@ -52,7 +68,7 @@ def test_a_preview_of_a_line_has_the_points_of_a_session() -> None:
     program = build("work")
     number = 1 + next(n for n, text in enumerate(SOURCE) if "return n + 1;" in text)
     with Loop([program]) as loop:
-        planned = preview(f"pid:{loop.pid}", [(parse(f"work.c:{number}"), False)])
+        planned = preview(f"pid:{loop.pid}", [Request(parse(f"work.c:{number}"), Builtin.COUNT)])
         with attach(loop.pid) as target, target.session() as session:
             session.activate(session.insert(f"work.c:{number}", "count"))
             outcomes = {probe.row.point: str(probe.tactic or probe.refusal) for probe in session.probes}
@@ -77,7 +93,7 @@ def test_points_of_a_line_are_where_addr2line_says_that_it_is() -> None:
 def test_lines_that_are_not_there_are_refused(target: str, line: str, slug: str) -> None:
     target = target if target == "kernel" else str(build(target))
     with pytest.raises(UsageError) as error:
-        preview(target, [(parse(line), False)])
+        preview(target, [Request(parse(line), Builtin.COUNT)])
     assert error.value.slug == slug
     found = images(target) if target != "kernel" else ()
     with pytest.raises(UsageError) as error:

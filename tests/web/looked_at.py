@@ -118,10 +118,13 @@ def picture(page: Page, window: Served, path: str, kind: str) -> bytes:
     """
     page.set_viewport_size({"width": WIDTHS[kind], "height": HEIGHT})
     page.emulate_media(color_scheme="dark" if kind == "dark" else "light", reduced_motion="reduce")
-    if kind != "dark" or path.endswith(("/timeline", "/flame")):  # scripts have chosen their colours
+    draws = path.endswith(("/timeline", "/flame")) or path.startswith("/diff")
+    if kind != "dark" or draws:  # scripts have chosen their colours
         opened(page, window, path)
     if path.endswith("/timeline"):
         expect(page.locator("#line[data-settled=yes]")).to_be_visible()
+    if path.startswith("/diff"):
+        expect(page.locator(".line[data-settled=yes]")).to_have_count(2)
     return page.screenshot()
 
 

@@ -156,7 +156,7 @@ def test_no_route_answers_a_stranger(window: Window) -> None:
         if isinstance(route, WebSocketRoute):
             continue  # it is given the token as its first message: test_live.py
         is_frame = route.endpoint in (window.page, window.assets.file)
-        has_data = path.endswith((".json", ".csv", ".arrow"))
+        has_data = path.endswith((".json", ".csv", ".arrow", ".ndjson"))
         assert is_frame or route.methods == {"POST"} or has_data, "what has data in it asks for a token"
         for method in METHODS:
             if (path, method) != ("/key", "POST"):

@@ -346,6 +346,18 @@ def test_a_module_that_a_command_loads_is_there_afterwards(up: Asking) -> None:
     assert found["report"]["restored"] is True
 
 
+def test_strategies_and_times_are_those_of_a_run(up: Asking, calls: Path) -> None:
+    """The blocks of a function that every call passes are hit as often as it is called."""
+    found = run(up, ["kernel:__x64_sys_getsid=@path:count"], f"exec {calls} 700")
+    assert found["counts"]["kernel:__x64_sys_getsid:@0:pre"] == 700 and found["report"]["restored"] is True
+    (one,) = found["stages"]["instruments"]
+    assert (one["state"], one["points"]) == ("out", len(found["counts"]))
+    timed = {"request": GETSID, "start": 0, "stop": 0.2}
+    begun = up.post("/session/lab", requests=[timed], workload="")
+    over = ended(up, begun["number"])
+    assert over["end"] == "all its instruments have come out again" and over["stages"]["instruments"][0]["out"]
+
+
 def test_one_session_at_a_time(up: Asking) -> None:
     begun = up.post("/session/lab", requests=[GETSID], workload="")
     assert up.post("/session/lab", requests=[GETSID], workload="")["error"]["slug"] == "lab-busy"

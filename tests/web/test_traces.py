@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import random
+import re
 import select
 import shutil
 import signal
@@ -208,8 +209,33 @@ def test_two_traces_are_compared(page: Page, window: Served, folder: Path) -> No
     words = ["diff", str(folder / "small.parquet"), str(folder / "other.parquet")]
     printed = page.get_by_role("region", name="Text").inner_text().replace("\xa0", " ")
     assert printed.split() == run_gilk(*words, "--limit", "100").stdout.split()
+    a, b = page.get_by_label("Time line of A"), page.get_by_label("Time line of B")
+    for line_ in (a, b):
+        expect(line_).to_have_attribute("data-settled", "yes")
     suits(page, "two traces")
     narrow(page, "two traces")
+    places = page.get_by_role("region", name="Both time lines").get_by_role("status").filter(has_text=" of ")
+    reach(page, b)
+    for key in ("+", "+", "ArrowRight"):
+        before = places.all_inner_texts()
+        page.keyboard.press(key)
+        for one in (0, 1):
+            expect(places.nth(one)).not_to_have_text(before[one])
+        assert len(set(places.all_inner_texts())) == 1, "moving one moves the other"
+    expect(page).to_have_url(re.compile(r"[?&]t=\d+-\d+"))
+    moved = places.first.inner_text()
+    page.reload()
+    expect(places).to_have_text([moved, moved])
+    a.hover()
+    page.mouse.wheel(0, 300)
+    expect(places.last).not_to_have_text(moved)
+    assert len(set(places.all_inner_texts())) == 1
+    page.get_by_role("button", name="d in both").first.click()
+    expect(page.get_by_label("The call in A").locator("h2")).to_have_text("d")
+    expect(page.get_by_label("The call in B").locator("h2")).to_have_text("d")
+    expect(page.get_by_label("Find a function")).to_have_value("d")
+    assert len(set(places.all_inner_texts())) == 1
+    suits(page, "a call in both")
     page.get_by_role("link", name="d in B").first.click()
     settled(page)
     expect(page.get_by_label("Find a function")).to_have_value("d")

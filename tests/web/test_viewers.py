@@ -4,17 +4,22 @@ as it is, and the stopped one is shown the present state when it goes on."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.sync.client import ClientConnection
 
+from gilk.web.following import line_of, lines
+from gilk.web.kept_output import KeptOutput
+from gilk.web.sessions import WebSession
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.web.served import PATIENCE, Asking, Served, served
 
@@ -71,6 +76,63 @@ def looked(viewers: list[Viewer], updates: int) -> None:
     for thread in threads:
         thread.join()
     assert [each.updates for each in viewers] == [updates] * len(viewers)
+
+
+def followed(asking: Asking, number: int, follow: str = "?follow=1") -> HTTPResponse:
+    """The answer with the lines of a session. Nothing of it has been read."""
+    connection = HTTPConnection("127.0.0.1", asking.window.port, timeout=PATIENCE)
+    connection.request("GET", f"/session/{number}.ndjson{follow}", headers={"Authorization": f"Bearer {asking.token}"})
+    return connection.getresponse()
+
+
+def test_lines_go_on_until_the_session_is_over(loop: Loop, window: Served, asking: Asking) -> None:
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=["*:blocks=count"])
+    number = begun["number"]
+    answer = followed(asking, number)
+    assert answer.headers.get_content_type() == "application/x-ndjson"
+    first = json.loads(answer.readline())
+    assert first["number"] == number and json.loads(followed(asking, number, "").read())["number"] == number
+    assert wait_for(lambda: bool(json.loads(answer.readline()).get("counts")))
+    before = memory(window.process.pid)
+    for _ in range(100):
+        answer.readline()
+    assert memory(window.process.pid) - before < GROWTH
+    over = asking.post("/session/end", session=number)
+    *_, last = (json.loads(line) for line in answer)
+    assert last["report"]["restored"] is True and last["counts"] == over["report"]["counts"]
+
+
+def test_a_line_that_is_asked_for_late_has_the_present_state() -> None:
+    async def looked() -> list[dict[str, Any]]:
+        session = WebSession(1, "x", "x", (), "", "", 0.0)
+        asked = lines(session, True)
+        found = [json.loads(await anext(asked))]
+        for hits in range(1000):
+            session.told({"hits": hits})
+        found.append(json.loads(await anext(asked)))
+        session.told({"hits": 1000, "report": {}})
+        session.gone()
+        return [*found, *[json.loads(line) async for line in asked]]
+
+    found = asyncio.run(looked())
+    assert [one.get("hits") for one in found] == [None, 999, 1000], "it is sent the present state, and no history"
+
+
+def test_lines_have_what_was_printed_once(loop: Loop, asking: Asking) -> None:
+    text = 'tick-20hz { printf("é%d ", ++n); } tick-20hz /n == 25/ { exit(0); }'
+    begun = asking.post("/session/d", target=asking.target(loop.pid), text=text)
+    printed = "".join(json.loads(line)["printed"] for line in followed(asking, begun["number"]))
+    assert [word for word in printed.split() if word.startswith("é")] == [f"é{n}" for n in range(1, 26)]
+
+
+def test_letters_that_are_kept_no_more_are_counted() -> None:
+    kept = KeptOutput()
+    for part in (b"a" * 10, "é".encode()[:1], "é".encode()[1:], b"b" * 20_000):
+        kept.take(part)
+    found = line_of(kept.to_json(), 5)
+    assert found["letters"] == 20_011 and found["missed"] == 20_006 - len(found["printed"])
+    assert line_of(kept.to_json(), 20_001)["printed"] == "b" * 10
+    assert line_of(kept.to_json(), 20_011)["printed"] == ""
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,10 @@ Every page must load without a message on the console. Tests wait for the elemen
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -69,6 +72,11 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     assert "q=dispat" in page.url
     page.get_by_role("link", name="dispatch", exact=True).click()
     page.get_by_role("button", name="@0:pre", exact=False).first.click()
+    page.locator("path.wide-edge").filter(has_text="@0->@1: a click picks @0:post").dispatch_event("click")
+    expect(page.get_by_role("button", name="@0:post", exact=False).first).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Leave out dispatch:@0:post=count").click()
+    page.locator("path.wide-edge").filter(has_text=re.compile("^@1->@13$")).dispatch_event("click")
+    expect(page.get_by_text("@1->@13 has no point of its own")).to_be_visible()
     page.get_by_role("button", name="Count every block").click()
     page.get_by_role("button", name="Preview the plan").click()
     expect(page.get_by_text("points can be had")).to_be_visible()
@@ -97,6 +105,116 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
     suits(page, "a session that is over")
     assert clean(loop)
+
+
+def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    """The counts of a function's edges are at the edges of its graph; what is taken into a block is what it is hit."""
+    target = asking.target(loop.pid)
+    opened(page, window, f"/target/{target}/function?at=dispatch")
+    page.get_by_label("A strategy chooses the points").select_option("edges")
+    page.get_by_role("button", name="Use it").click()
+    expect(page.get_by_role("button", name="@0:pre", exact=False).first).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Preview the plan").click()
+    expect(page.get_by_text("points can be had")).to_be_visible()
+    page.get_by_text("As a command").last.click()
+    line = f"gilk run -p {loop.pid} -i 'dispatch=@edges'"
+    expect(page.locator("#pane pre").first).to_have_text(line)
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("table", name="How often each edge is taken")).to_contain_text("work:dispatch:@0->@")
+    expect(page.get_by_role("table", name="Instruments")).to_contain_text("dispatch=@edgeson0 s to the end")
+    expect(page.get_by_role("table", name="Hits of each point")).to_contain_text("/s")
+    suits(page, "counted edges")
+    narrow(page, "counted edges")
+    page.get_by_role("link", name="dispatch", exact=True).click()
+    edge = page.locator("path.wide-edge title").filter(has_text="@0->@1: taken")
+    expect(edge).to_have_text(re.compile("taken [0-9\u202f]+ times"))
+    expect(page.locator("text.taken-count").filter(has_text=re.compile("[0-9]")).first).to_be_attached()
+    suits(page, "edges with counts")
+    number = asking.get("/index.json")["sessions"][0]["number"]
+    over = asking.post("/session/end", session=number)
+    assert over["report"]["restored"] is True and shlex.split(over["command"]) == shlex.split(line)
+    assert "gilk.prepare_run(" in over["python"]
+    found, blocks = over["stages"]["edges"], over["counts"]
+    for block in {edge.rpartition("->")[2] for edge in found}:
+        into = [count for edge, count in found.items() if edge.endswith(f"->{block}")]
+        assert None in into or sum(into) == blocks[f"work:dispatch:{block}:pre"], block
+    assert found == {name: count for name, count in over["report"]["counts"].items() if "->" in name}
+
+
+def test_instruments_come_and_go_at_their_times(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    target = asking.target(loop.pid)
+    opened(page, window, f"/target/{target}/symbols?q=ackermann")
+    page.get_by_role("button", name="Count calls of ackermann").click()
+    page.get_by_label("Function", exact=True).fill("dispatch")
+    page.get_by_role("button", name="Count calls of dispatch").click()
+    page.get_by_text("Start and stop times").click()
+    page.get_by_role("spinbutton", name="Start of ackermann:entry=count").fill("0.3")
+    page.get_by_role("spinbutton", name="Stop of ackermann:entry=count").fill("0.5")
+    page.get_by_role("spinbutton", name="Stop of ackermann:entry=count").blur()
+    suits(page, "times of instruments")
+    narrow(page, "times of instruments")
+    page.get_by_text("As a command").last.click()
+    shown = page.locator("#pane pre").first
+    expect(shown).to_contain_text("gilk experiment run times.toml")
+    line = shown.inner_text()
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("table", name="Instruments")).to_contain_text("ackermann:entry=countfinished0.3 s to 0.5 s")
+    expect(page.get_by_role("table", name="Instruments")).to_contain_text("dispatch:entry=counton0 s to the end")
+    suits(page, "instruments with times")
+    number = asking.get("/index.json")["sessions"][0]["number"]
+    over = asking.post("/session/end", session=number)
+    assert over["report"]["restored"] is True and over["command"] == line
+    one = next(each for each in over["stages"]["instruments"] if each["stop_s"])
+    assert one["in"][0] >= over["stages"]["began"] + 300_000_000 and one["out"][0] >= one["in"][1]
+    file = line.partition("printf %s ")[2].rpartition(" > times.toml")[0]
+    (text,) = shlex.split(file)
+    assert [(each["points"], each.get("start"), each.get("stop")) for each in tomllib.loads(text)["instrument"]] == [
+        ("ackermann:entry", 0.3, 0.5), ("dispatch:entry", None, None)]  # fmt: skip
+
+
+def test_a_session_is_over_when_all_its_instruments_have_come_out(window: Served, loop: Loop, asking: Asking) -> None:
+    """`coverage` takes each point out at its first hit; those that are never hit stay."""
+    target = asking.target(loop.pid)
+    wanted = [
+        {"request": "ackermann=@path", "start": 0, "stop": 0.2},
+        {"request": "dispatch:entry=count", "start": 0, "stop": 0.1},
+    ]
+    begun = asking.post("/session", target=target, requests=wanted)
+    address = f"/session/{begun['number']}.json"
+    assert wait_for(lambda: bool(asking.get(address)["end"]))
+    over = asking.get(address)
+    assert over["end"] == "all its instruments have come out again" and over["report"]["restored"] is True
+    begun = asking.post("/session", target=target, requests=["dispatch=@coverage"])
+    address = f"/session/{begun['number']}.json"
+    one = {"present": 0, "points": 0}
+
+    def watched_less() -> bool:
+        one.update(asking.get(address).get("stages", {}).get("instruments", [one])[0])
+        return one["present"] < one["points"]
+
+    assert wait_for(watched_less)
+    over = asking.post("/session/end", session=begun["number"])
+    hit = sum(count > 0 for count in over["counts"].values())
+    assert hit == len(over["counts"]) - over["stages"]["instruments"][0]["present"] and clean(loop)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "slug"),
+    [("dispatch=@nothing", "no-such-strategy"), ("dispatch:entry=@path", "bad-strategy"),
+     ({"request": "dispatch=@path", "start": 2, "stop": 1}, "bad-request"),
+     ({"request": "dispatch=@path"}, "bad-request")],
+)  # fmt: skip
+def test_refused_strategies_change_nothing(asking: Asking, loop: Loop, wanted: object, slug: str) -> None:
+    answer = asking.post("/session", target=asking.target(loop.pid), requests=[wanted])
+    assert answer["error"]["slug"] == slug and not differences(loop.pid)
+
+
+def test_a_strategy_in_python_is_not_executed(asking: Asking, loop: Loop, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef go(function):\n    return []\n")
+    for path in ("/session", "/preview"):
+        answer = asking.post(path, target=asking.target(loop.pid), requests=[f"dispatch=@{tmp_path}/mine.py:go"])
+        assert answer["error"]["slug"] == "own-code", answer
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_session_is_run_by_keyboard(page: Page, window: Served, loop: Loop) -> None:
@@ -128,6 +246,13 @@ def test_a_session_is_run_by_keyboard(page: Page, window: Served, loop: Loop) ->
 
 def test_a_new_page_gets_the_focus_for_readers_who_use_the_keyboard(page: Page, window: Served) -> None:
     opened(page, window, "/")
+    page.keyboard.press("?")
+    listed = page.get_by_role("dialog", name="Keys")
+    expect(listed).to_contain_text("Tab, Shift-Tab")
+    suits(page, "the list of keys")
+    narrow(page, "the list of keys")
+    page.keyboard.press("Escape")
+    expect(listed).to_have_count(0)
     page.get_by_role("link", name="Doctor").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()

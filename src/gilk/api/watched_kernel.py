@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gilk.api.d_writing import DWriting
 from gilk.engines.dtrace import asked
@@ -14,12 +15,15 @@ from gilk.engines.dtrace.machine import MachineView, OtherMachine
 from gilk.engines.follow.kernel_tracing import KernelTracing
 from gilk.engines.scan.kernel import KernelSubject
 from gilk.runs.elsewhere import Elsewhere, reach
-from gilk.runs.live import KernelLiveRun
+from gilk.runs.live import KernelLiveRun, LiveRun
 from gilk.session.request import Request
 from gilk.spec.event import Event
 from gilk.targets.kernel.channel import Sink
 from gilk.targets.kernel.files_link import FilesLink
 from gilk.targets.kernel.target import KernelTarget
+
+if TYPE_CHECKING:
+    from gilk.runs.experiment.items import Item
 
 __all__ = ["KernelSubject", "WatchedKernel", "watched_kernel"]
 
@@ -63,12 +67,18 @@ class WatchedKernel:
         """Wait until one of the descriptors can be read. Raises MachineGone as soon as the machine ends."""
         self._elsewhere.watch(descriptors)
 
-    def live(self, requests: Sequence[Request], command: Sequence[str], take: Sink) -> KernelLiveRun:
+    def live(
+        self, requests: Sequence[Request], command: Sequence[str], take: Sink, items: Sequence[Item] = ()
+    ) -> LiveRun:
         """A run that is watched, and leaves the kernel when it ends; no probe is in yet. ``command`` runs on the
-        machine, if it is not empty, and its output is given to ``take``."""
-        return KernelLiveRun(
-            [], list(requests), command=tuple(command), kernel=self._target, elsewhere=self._elsewhere, take=take
-        )
+        machine, if it is not empty, and its output is given to ``take``. ``items``: instruments that come and go, in
+        place of ``requests``."""
+        where: dict[str, Any] = {"kernel": self._target, "elsewhere": self._elsewhere, "take": take}
+        if not items:
+            return KernelLiveRun([], list(requests), command=tuple(command), **where)
+        from gilk.runs.experiment.live import KernelStagedLiveRun  # imported here: few runs have strategies
+
+        return KernelStagedLiveRun([], [], command=tuple(command), items=list(items), **where)
 
     def trace(
         self, requests: Sequence[Request], command: Sequence[str], take: Sink, output: Path | None,

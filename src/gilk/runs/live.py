@@ -51,6 +51,15 @@ class LiveRun(Run):
     def refusals_by_point(self) -> dict[str, str]:
         return {each.point: each.reason for session in self.sessions for each in session.refused_points()}
 
+    def stages(self) -> dict[str, Any]:
+        """The states of instruments that come and go (runs/experiment/live.py); {} for those that are always in."""
+        return {}
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all instruments have been in and are out again, while their targets go on."""
+        return False
+
     def _drain(self) -> float:
         """Drain as usual, but always convert some of the records, however fast they come: they are shown at once."""
         wait = super()._drain()

@@ -101,10 +101,11 @@ BUILT_IN = {
 }
 
 
-def parse(text: str) -> Request | Chosen:
+def parse(text: str, own_code: bool = True) -> Request | Chosen:
     """Read ``POINTS=INSTRUMENT``, or ``[IMAGE:]FUNCTION=@STRATEGY[:INSTRUMENT]``.
 
-    Raises UsageError `bad-instrument`, `bad-point`, `bad-strategy`, `no-such-strategy`.
+    Without ``own_code``, a strategy in Python, which is executed to be read, is refused. Raises UsageError
+    `bad-instrument`, `bad-point`, `bad-strategy`, `no-such-strategy`, `own-code`.
     """
     where, separator, name = text.partition("=@")
     if not separator:
@@ -112,6 +113,9 @@ def parse(text: str) -> Request | Chosen:
     match = _NAME.match(f"@{name}")
     if match is None:
         raise UsageError("bad-strategy", f"{text!r} is not FUNCTIONS=@STRATEGY", "for example 'parse_*=@coverage'")
+    if not own_code and ":" in match["name"]:
+        hint = "gilk run and gilk experiment run take strategies in Python"
+        raise UsageError("own-code", f"{match['name']!r} is a strategy in a file with code", hint)
     return choose(where, match["name"], match["instrument"] or "")
 
 
@@ -170,13 +174,17 @@ def expand(code: Code, wanted: Request | Chosen) -> Iterator[Wanted]:
         return
     # This raises no-such-image and no-such-process as for points.
     found = request.expand(code, [Request(wanted.spec, Builtin.COUNT)], inlined=False)
+    yield from in_functions(code, ((each.loaded, each.function) for each in found), wanted)
+
+
+def in_functions(code: Code, functions: Iterable[tuple[Loaded, Function]], chosen: Chosen) -> Iterator[Wanted]:
+    """The probes of a strategy in functions with all their parts, each part once. Raises UsageError `bad-strategy`."""
     seen: set[tuple[Path, int]] = set()
-    for each in found:
-        analysis = code.analysis(each.loaded)
-        for part in analysis.extents(each.function):
-            if (each.loaded.path, part.start) not in seen:
-                seen.add((each.loaded.path, part.start))
-                yield from _in_function(_view(code, each.loaded, part), wanted)
+    for loaded, function in functions:
+        for part in code.analysis(loaded).extents(function):
+            if (loaded.path, part.start) not in seen:
+                seen.add((loaded.path, part.start))
+                yield from _in_function(_view(code, loaded, part), chosen)
 
 
 def _view(code: Code, loaded: Loaded, function: Function) -> FunctionView:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from gilk.api.c_writing import check_c
 from gilk.errors import UsageError
+from gilk.web.commands import C_FILE
 from gilk.web.frames import ServerChannel
 from gilk.web.limited import limited
-from gilk.web.sessions import C_FILE
 from gilk.web.worker import serve
 
 Json = dict[str, Any]

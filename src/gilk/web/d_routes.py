@@ -12,10 +12,10 @@ from starlette.requests import Request
 
 from gilk.web.answers import given, whole_number
 from gilk.web.children import ToldError
+from gilk.web.commands import d_commands
 from gilk.web.d_limits import TOO_SLOW
 from gilk.web.grants import LAB, Grants, born, title_of
 from gilk.web.lab import Lab
-from gilk.web.sessions import d_commands
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]

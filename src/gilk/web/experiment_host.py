@@ -12,11 +12,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gilk.api import experiments
 from gilk.api.runs import Progress, report
@@ -24,11 +23,11 @@ from gilk.errors import GilkError, TargetError
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.host import ServerSaid, leave
+from gilk.web.kept_output import KeptOutput
+from gilk.web.pace import Pace
 from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
-_EVERY: Final = 0.1  # the seconds between two states that are sent
-_KEPT: Final = 16 << 10  # the number of the last bytes of the workload's output that are shown
 
 
 class WorkloadOutput:
@@ -40,23 +39,22 @@ class WorkloadOutput:
         os.dup2(writing, 1)
         os.dup2(writing, 2)
         os.close(writing)
-        self._kept, self.bytes = bytearray(), 0
+        self._kept = KeptOutput()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         while part := os.read(self._reading, 1 << 16):
-            self.bytes += len(part)
-            self._kept = (self._kept + part)[-_KEPT:]
+            self._kept.take(part)
 
     def to_json(self) -> Json:
-        return {"printed": bytes(self._kept).decode("utf-8", "replace"), "bytes": self.bytes}
+        return self._kept.to_json()
 
 
 class ExperimentHost:
     def __init__(self, channel: ServerChannel, plan: experiments.Experiment, output: WorkloadOutput) -> None:
         self._channel, self._plan, self._output = channel, plan, output
         self.said = ServerSaid(channel)
-        self._told = 0.0
+        self._pace = Pace()
         self._runs: list[Json] = []
 
     def prepared(self, number: int, held: Mapping[int, int]) -> experiments.Staged:
@@ -99,8 +97,7 @@ class ExperimentHost:
                 process.keeper.leave()
 
     def _show(self, number: int, running: experiments.Staged, progress: Progress) -> None:
-        if time.monotonic() - self._told >= _EVERY:
-            self._tell(self._state(number, running, progress), False)
+        self._pace.tell(lambda: self._tell(self._state(number, running, progress), False))
 
     def _state(self, number: int, running: experiments.Staged, progress: Progress) -> Json:
         happened = running.happened()
@@ -114,7 +111,6 @@ class ExperimentHost:
         }
 
     def _tell(self, state: Json, last: bool) -> None:
-        self._told = time.monotonic()
         with suppress(ServerEnded):
             self._channel.send({"state": {**state, "report": self._report()} if last else {**state, "out": None}})
 

@@ -8,6 +8,7 @@ meanwhile.
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,8 +48,8 @@ class ExperimentPages:
 
     async def page(self, request: Request) -> Json:
         """The file: its text, its values or the error in it, and its sessions. A file that does not exist yet has a
-        text to begin with, for the instruments `i` in the process `for`, or in the lab while `workload` runs there, if
-        the address has them.
+        text to begin with, for the instruments `i`, at their `times` (`START` or `START STOP`), in the process `for`,
+        or in the lab while `workload` runs there, if the address has them.
         """
         identity = request.path_params["file"]
         path, text = self._grants.experiment(identity), await self._read(identity)
@@ -64,13 +65,21 @@ class ExperimentPages:
         requests, target = request.query_params.getlist("i"), request.query_params.get("for", "")
         if not requests:
             return NEW
+        times = request.query_params.getlist("times")
         name, workload = self._grants.target(target), request.query_params.get("workload", "")
         if not (target.startswith("pid-") or target == LAB) or len(requests) > _MOST_REQUESTS:
             raise ToldError("bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process or the lab")
         check_text(workload)
         pid, workload = (0, workload) if target == LAB else (int(name.removeprefix("pid:")), "")
         found = await self._workers.answer(
-            "experiment", _WITHIN, "started", path=str(path), pid=pid, workload=workload, requests=requests
+            "experiment",
+            _WITHIN,
+            "started",
+            path=str(path),
+            pid=pid,
+            workload=workload,
+            requests=requests,
+            times=[_times(each) for each in times] if len(times) == len(requests) else [],
         )
         return _bounded(str(found["text"]))
 
@@ -130,6 +139,17 @@ class ExperimentPages:
         if digest_of(text) != digest:
             raise ToldError("file-changed", "another has changed the file meanwhile", "load the page again", 409)
         return text
+
+
+def _times(text: str) -> list[float]:
+    """A start, and a stop if there is one, in seconds. Raises ToldError `bad-request`."""
+    try:
+        found = [float(word) for word in text.split()]
+    except ValueError:
+        found = []
+    if not 0 < len(found) <= 2 or not all(0 <= each < math.inf for each in found):
+        raise ToldError("bad-request", f"{text!r} is not START or START STOP")
+    return found
 
 
 def _bounded(text: str) -> str:

@@ -37,6 +37,7 @@ from gilk.web.worker import serve
 Json = dict[str, Any]
 _MEMORY: Final = 8 << 30  # in bytes; a file that takes more is given up
 _LONGEST: Final = 2000  # the most characters of a cell
+_TIMES: Final = ("start", "stop")
 _MOST_OPEN: Final = 2  # the most traces that are open
 
 
@@ -83,9 +84,9 @@ def _values(found: experiments.Experiment) -> Json:
     }
 
 
-def started(path: str, pid: int, workload: str, requests: list[str]) -> Json:
-    """The text of a new experiment: these instruments during all of it, in a process, or for pid 0 in the lab's kernel,
-    while ``workload`` runs there; '' is no command.
+def started(path: str, pid: int, workload: str, requests: list[str], times: list[list[float]]) -> Json:
+    """The text of a new experiment: these instruments, at their times or during all of it, in a process, or for pid 0
+    in the lab's kernel, while ``workload`` runs there; '' is no command.
     """
     text = f'# Instruments come and go while the process runs.\ntargets = ["pid:{pid}"]\nduration = "10s"\n'
     if not pid:
@@ -93,8 +94,9 @@ def started(path: str, pid: int, workload: str, requests: list[str]) -> Json:
         text += '\n[workload]\ncommand = "true"\n' if workload else 'duration = "10s"\n'
     if workload:
         text = experiments.edit.with_value(text, Path(path), "workload", "command", workload)
-    for request in requests:
+    for number, request in enumerate(requests):
         values = experiments.edit.values_of(request)
+        values |= {_TIMES[place]: at for place, at in enumerate(times[number] if times else ()) if at}
         text = experiments.edit.with_instrument(text, Path(path), values)
     return {"text": text}
 

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
-from gilk.api.live import LiveRun, prepare_live
-from gilk.api.runs import Progress, parse_request, report
+from gilk.api.live import LiveRequest, LiveRun, prepare_live
+from gilk.api.runs import Progress, report
 from gilk.errors import GilkError
+from gilk.web.commands import C_FILE
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
-from gilk.web.sessions import C_FILE
+from gilk.web.pace import Pace
 from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
-_EVERY: Final = 0.1  # the seconds between two states that are sent
+SPENT: Final = "all its instruments have come out again"
 _PERCENTILES: Final = (50, 90, 99)
 
 
@@ -50,14 +51,15 @@ class SessionHost:
     def __init__(self, channel: ServerChannel) -> None:
         self._channel = channel
         self.said = ServerSaid(channel)
-        self._told = 0.0
+        self._pace = Pace()
         self._running: LiveRun | None = None
 
     def begin(self, given: Json) -> LiveRun:
         """Put all instruments in. Raises GilkError; then nothing has changed."""
         held = {int(pid): born for pid, born in given["processes"].items()}
-        requests = [parse_request(text) for text in given["requests"]]
-        running = prepare_live(requests, list(held), {C_FILE: given["text"]} if given["text"] else {})
+        texts = {C_FILE: given["text"]} if given["text"] else {}
+        requests = [LiveRequest(text, start, stop, texts) for text, start, stop in given["requests"]]
+        running = prepare_live(requests, list(held))
         self._running = running
         try:
             for pid, born in held.items():
@@ -69,14 +71,15 @@ class SessionHost:
         return running
 
     def show(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if self._running is None or now - self._told < _EVERY:
+        if self._running is None:
             return
-        self._told = now
-        try:
-            self._channel.send({"state": state_of(self._running, progress)})
-        except ServerEnded:
-            self.said.over = True
+        with suppress(ServerEnded):
+            self._pace.tell(partial(self._send, self._running, progress))
+            return
+        self.said.over = True
+
+    def _send(self, running: LiveRun, progress: Progress) -> None:
+        self._channel.send({"state": state_of(running, progress)})
 
 
 def state_of(running: LiveRun, progress: Progress) -> Json:
@@ -91,7 +94,13 @@ def state_of(running: LiveRun, progress: Progress) -> Json:
         "tactics": running.tactics_by_point(),
         "refused": running.refusals_by_point(),
         "last": running.last(),
+        "stages": running.stages(),
     }
+
+
+def why_over(running: LiveRun) -> Json:
+    """The reason why a run is over, for its state, if it is not the usual one."""
+    return {"over": SPENT} if running.is_spent else {}
 
 
 def latency(running: LiveRun) -> Json:
@@ -131,11 +140,12 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         summing = SummingUp(channel)
+        spent = why_over(running)
         summing.out(running.take_out())
         progress = running.progress()
         with suppress(ServerEnded, LeftOutError):
             result = report(running.sum_up(summing.tell)).to_json()
-            channel.send({"state": {**state_of(running, progress), "report": result}})
+            channel.send({"state": {**state_of(running, progress), **spent, "report": result}})
 
 
 def leave(number: int, _frame: FrameType | None) -> None:

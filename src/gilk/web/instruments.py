@@ -10,14 +10,17 @@ from starlette.requests import Request
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
+from gilk.web.commands import PaneRequest, run_command
 from gilk.web.grants import KERNEL, LAB, Grants, title_of
-from gilk.web.sessions import Sessions, run_command
+from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
 _WITHIN: Final = 30.0  # the seconds in which the worker must answer; it ends the compiler before that
 _MOST_TEXT: Final = 64 << 10  # the most bytes of a C text
 _MOST_REQUESTS: Final = 1000
+_LONGEST: Final = 999_999  # the most seconds of a start or a stop
+_FORM: Final = "POINTS=INSTRUMENT, FUNCTIONS=@STRATEGY, or an object of request, start and stop"
 
 
 class InstrumentPages:
@@ -31,13 +34,13 @@ class InstrumentPages:
 
     async def begin(self, request: Request) -> Json:
         asked = await given(request, target=str, requests=list)
-        return await self._begun(asked["target"], texts(asked["requests"]))
+        return await self._begun(asked["target"], requests_of(asked["requests"]))
 
     async def begin_c(self, request: Request) -> Json:
         """The same, of instruments some of which are functions of the C text `text`. Raises ToldError `not-granted`."""
         asked = await given(request, target=str, requests=list, text=str)
         self._check_c(asked["text"])
-        return await self._begun(asked["target"], texts(asked["requests"]), asked["text"])
+        return await self._begun(asked["target"], requests_of(asked["requests"]), asked["text"])
 
     async def check_c(self, request: Request) -> Json:
         """The functions of a C text, and what the compiler finds wrong. Raises ToldError `not-granted`."""
@@ -55,7 +58,7 @@ class InstrumentPages:
         if too_long or "\0" in text:
             raise ToldError("bad-request", f"the text has more than {_MOST_TEXT >> 10} kB, or a NUL")
 
-    async def _begun(self, identity: str, requests: list[str], text: str = "") -> Json:
+    async def _begun(self, identity: str, requests: list[PaneRequest], text: str = "") -> Json:
         name = self._grants.target(identity)
         if identity.startswith("file-"):
             raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
@@ -63,15 +66,35 @@ class InstrumentPages:
             raise ToldError("kernel-is-shown", "the window shows the kernel, and puts nothing into it", "gilk run does")
         if name == LAB:
             raise ToldError("other-target", "a session in the lab is begun at /session/lab")
-        if any(each.startswith(f"{KERNEL}:") for each in requests):
+        if any(each.text.startswith(f"{KERNEL}:") for each in requests):
             raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
         session = self._sessions.begin(identity, title_of(name), requests, text)
         command = run_command(name.removeprefix("pid:"), requests, text)
         return (await self._audit.noted(session, command)).shown()
 
 
-def texts(requests: list[Any]) -> list[str]:
-    """The requests, if they are valid. Raises ToldError `bad-request`."""
-    if not 0 < len(requests) <= _MOST_REQUESTS or not all(isinstance(each, str) for each in requests):
-        raise ToldError("bad-request", f"requests are 1 to {_MOST_REQUESTS} texts, POINTS=INSTRUMENT")
-    return requests
+def requests_of(found: list[Any]) -> list[PaneRequest]:
+    """The requests, if they are valid: texts, or objects of `request`, `start` and `stop`. Raises ToldError
+    `bad-request`.
+    """
+    if not 0 < len(found) <= _MOST_REQUESTS:
+        raise ToldError("bad-request", f"requests are 1 to {_MOST_REQUESTS}, each {_FORM}")
+    return [_request_of(each) for each in found]
+
+
+def _request_of(found: Any) -> PaneRequest:
+    if isinstance(found, str):
+        return PaneRequest(found)
+    if not isinstance(found, dict) or set(found) != {"request", "start", "stop"} or type(found["request"]) is not str:
+        raise ToldError("bad-request", f"a request is {_FORM}")
+    start, stop = _seconds(found["start"]), None if found["stop"] is None else _seconds(found["stop"])
+    if stop is not None and stop <= start:
+        raise ToldError("bad-request", f"{found['request']} stops after {stop:g} s, and starts after {start:g} s")
+    return PaneRequest(found["request"], start, stop)
+
+
+def _seconds(value: Any) -> float:
+    """A time in seconds, to the millisecond. Raises ToldError `bad-request`."""
+    if type(value) not in (int, float) or not 0 <= value <= _LONGEST:
+        raise ToldError("bad-request", f"times are from 0 to {_LONGEST} seconds")
+    return round(float(value), 3)

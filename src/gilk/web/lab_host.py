@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from gilk.api import dtrace as d_programs
 from gilk.api.d_writing import DWriting
-from gilk.api.live import LiveRun, prepare_kernel_live
-from gilk.api.runs import Progress, parse_request, report
+from gilk.api.live import LiveRequest, LiveRun, prepare_kernel_live
+from gilk.api.runs import Progress, report
 from gilk.api.traces import Tracing, prepare_kernel_trace
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
@@ -31,34 +31,20 @@ from gilk.web.d_answers import DAnswers
 from gilk.web.d_limits import TOO_SLOW
 from gilk.web.forked import ForkedWorker
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
-from gilk.web.host import state_of
+from gilk.web.host import state_of, why_over
+from gilk.web.kept_output import KeptOutput
+from gilk.web.pace import Pace
 from gilk.web.printing import PrintingHost
 from gilk.web.summing import LeftOutError, SummingUp
 from gilk.web.trace_host import trace_state, traced_report
 from gilk.web.worker import LookAnswers, answered
 
 Json = dict[str, Any]
-_EVERY: Final = 0.1  # the seconds between two states that are sent
 _LOOKS: Final = 500  # the ms between two looks whether the server is still there, while the machine starts
 _LOOKS_ANEW: Final = 5.0  # the seconds between two looks whether modules were loaded, if nothing was run here
-_KEPT: Final = 16 << 10  # the number of the last bytes of a command's output that are shown
 D_WITHIN: Final = {"check": 20.0, "words": 20.0, "preview": 40.0}  # in seconds; a kernel has many probes
 _OF_D: Final = "d-"  # begins the names of questions about D programs that are being written
 _CONSOLE: Final = 8 << 10  # the number of the last characters of the console that are shown
-
-
-class LabOutput:
-    """The end of a command's output."""
-
-    def __init__(self) -> None:
-        self._kept, self.bytes = bytearray(), 0
-
-    def take(self, part: bytes) -> None:
-        self.bytes += len(part)
-        self._kept = (self._kept + part)[-_KEPT:]
-
-    def to_json(self) -> Json:
-        return {"printed": bytes(self._kept).decode("utf-8", "replace"), "bytes": self.bytes}
 
 
 class LabHost:
@@ -70,10 +56,10 @@ class LabHost:
         self._writing = self._new_writing()
         self._busy = False  # whether a session is in the kernel
         self._next_look = 0.0  # when to look whether modules have changed, by time.monotonic()
-        self._output = LabOutput()
+        self._output = KeptOutput()
         self._ending = False  # whether the session is to end
         self._left_out = False  # whether the report of the session is not wanted
-        self._told = 0.0
+        self._pace = Pace()
         self.over = False
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
@@ -167,8 +153,8 @@ class LabHost:
 
     def _begin_run(self, given: Json) -> Callable[[Message], None]:
         """A run whose instruments are in, and whose command runs. Raises GilkError; then nothing has changed."""
-        self._output = LabOutput()
-        requests = [parse_request(text) for text in given["requests"]]
+        self._output = KeptOutput()
+        requests = [LiveRequest(*each) for each in given["requests"]]
         running = prepare_kernel_live(requests, self._kernel, _command(given), self._output.take)
         running.begin()
         return partial(self._run, running)
@@ -179,14 +165,14 @@ class LabHost:
                 self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
             running.wait(None, self._ends, lambda progress: self._show(partial(self._now, running, progress)))
         finally:
-            summing = SummingUp(self._channel, self._has_no_reader)
+            summing, spent = SummingUp(self._channel, self._has_no_reader), why_over(running)
             summing.out(running.take_out())
             progress = running.progress()
             result: Json | None = None
             with suppress(LeftOutError):
                 result = report(running.sum_up(summing.tell)).to_json()
             with suppress(ServerEnded):
-                self._channel.send({"state": {**self._now(running, progress), "report": result}})
+                self._channel.send({"state": {**self._now(running, progress), **spent, "report": result}})
         if running.lost is not None:
             raise running.lost
 
@@ -205,7 +191,7 @@ class LabHost:
 
     def _begin_trace(self, given: Json) -> Callable[[Message], None]:
         """A trace whose probes are in, and whose command runs. Raises GilkError; then nothing has changed."""
-        self._output = LabOutput()
+        self._output = KeptOutput()
         running = prepare_kernel_trace(
             self._kernel, given["scope"], _command(given), self._output.take, given["file"], given["start"],
             given["stop"], given["depth"],
@@ -252,14 +238,10 @@ class LabHost:
 
     def _show(self, state: Callable[[], Json]) -> None:
         """Send what ``state`` returns, if it is time."""
-        now = time.monotonic()
-        if now - self._told < _EVERY:
+        with suppress(ServerEnded):
+            self._pace.tell(lambda: self._channel.send({"state": state()}))
             return
-        self._told = now
-        try:
-            self._channel.send({"state": state()})
-        except ServerEnded:
-            self.over = True
+        self.over = True
 
     def _now(self, running: LiveRun, progress: Progress) -> Json:
         return {**state_of(running, progress), **(self._output.to_json() if running.command else {})}

@@ -59,7 +59,7 @@ async def _follow(socket: WebSocket, session: WebSession) -> None:
         if session.end and "report" in now:
             await socket.close()
             return
-        await asyncio.gather(asyncio.sleep(_EVERY), _changed(session, revision))
+        await asyncio.gather(asyncio.sleep(_EVERY), session.changed_since(revision))
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -69,9 +69,3 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         was = old["counts"]
         found["counts"] = {point: count for point, count in new["counts"].items() if was.get(point) != count}
     return found
-
-
-async def _changed(session: WebSession, revision: int) -> None:
-    while session.revision == revision:
-        session.changed.clear()
-        await session.changed.wait()

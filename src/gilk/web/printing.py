@@ -19,11 +19,11 @@ from gilk.render.d.printer import Printer
 from gilk.render.d.style import Style
 from gilk.web.frames import Message, ServerChannel, ServerEnded
 from gilk.web.growing import GrowingAggregations
+from gilk.web.kept_output import KeptOutput
 
 Json = dict[str, Any]
 _EVERY: Final = 0.1  # the seconds between two states that are sent
 _LOOKS: Final = 1.0  # the seconds between two looks at aggregations
-_KEPT: Final = 16 << 10  # the number of the last bytes of the output that are shown
 
 
 class PrintingHost:
@@ -35,7 +35,7 @@ class PrintingHost:
         self._alone = False  # whether the server has ended
         self._told, self._changed = 0.0, True
         self._began = time.monotonic()
-        self._printed, self._length = bytearray(), 0
+        self._printed = KeptOutput()
         self._drops = 0
         self._report: Json | None = None
 
@@ -63,10 +63,8 @@ class PrintingHost:
 
     def add(self, data: bytes) -> None:
         """Add bytes to the output."""
-        self._printed += data
-        self._length += len(data)
+        self._printed.take(data)
         self._changed = True
-        del self._printed[:-_KEPT]
 
     def _stop(self, consumer: d_programs.Consumer) -> bool:
         """Whether the program is to end; also sends the state if it is time."""
@@ -85,8 +83,7 @@ class PrintingHost:
         if not now and (not self._changed or time.monotonic() - self._told < _EVERY):
             return
         self._told, self._changed = time.monotonic(), False
-        state: Json = {"seconds": round(self._told - self._began, 3), "drops": self._drops, "bytes": self._length}
-        state["printed"] = self._printed.decode("utf-8", "replace")
+        state: Json = {"seconds": round(self._told - self._began, 3), "drops": self._drops, **self._printed.to_json()}
         state["aggregations"] = self._growing.shown()
         self._channel.send({"state": {**state, "report": self._report} if self._report is not None else state})
 

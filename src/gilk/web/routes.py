@@ -25,15 +25,17 @@ from gilk.web.answers import answering, given, not_routed, whole_number
 from gilk.web.assets import Assets
 from gilk.web.audit import Audit
 from gilk.web.children import ServerChild, ToldError
+from gilk.web.commands import d_commands, lab_command
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
+from gilk.web.following import FollowedSession
 from gilk.web.grants import KERNEL, LAB, Grants, identity_of, identity_of_file, title_of
 from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
-from gilk.web.instruments import InstrumentPages, texts
+from gilk.web.instruments import InstrumentPages, requests_of
 from gilk.web.keys import Keys
 from gilk.web.lab import Lab
 from gilk.web.live import live
-from gilk.web.sessions import Sessions, d_commands, lab_command
+from gilk.web.sessions import Sessions
 from gilk.web.sources import source
 from gilk.web.tables import table_routes
 from gilk.web.timed import TimedWorkers
@@ -58,6 +60,7 @@ class Window:
     def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
+        self.following = FollowedSession(self.sessions)
         self.lab = Lab()
         self.d = DPages(grants, self.lab)
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
@@ -234,12 +237,13 @@ class Window:
     async def preview(self, request: Request) -> Json:
         asked = await given(request, target=str, requests=list)
         name = self.grants.target(asked["target"])
-        return await self._asked("preview", target=name, requests=texts(asked["requests"]))
+        requests = [each.text for each in requests_of(asked["requests"])]
+        return await self._asked("preview", target=name, requests=requests)
 
     async def begin_lab(self, request: Request) -> Json:
         """Put instruments into the lab's kernel, and run a command there, if there is one."""
         asked = await given(request, requests=list, workload=str)
-        name, requests = self.grants.target(LAB), texts(asked["requests"])
+        name, requests = self.grants.target(LAB), requests_of(asked["requests"])
         check_text(asked["workload"])
         session = self.sessions.begin_lab(self.lab, title_of(name), requests, asked["workload"].strip())
         return (await self.audit.noted(session, lab_command(requests, asked["workload"].strip()))).shown()
@@ -355,6 +359,7 @@ def routes(window: Window) -> list[BaseRoute]:
         Route(f"{ASSETS_PATH}{{digest}}/{{name}}", window.assets.file),
         *(Route(path, answering(handler)) for path, handler in twins.items()),
         *table_routes(twins),
+        Route("/session/{number}.ndjson", window.following.answer),
         *(Route(path, answering(handler), methods=["GET", "POST"]) for path, handler in asked.items()),
         *(Route(path, answering(handler), methods=["POST"]) for path, handler in actions.items()),
         *(Route(path, window.page) for path in PAGES),

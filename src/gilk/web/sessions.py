@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -14,11 +13,11 @@ from typing import Any, Protocol
 from gilk.values import dataclass
 from gilk.web import children
 from gilk.web.children import ToldError
+from gilk.web.commands import PaneRequest, d_commands, lab_command, lab_python, run_command, run_python, values
 from gilk.web.grants import LAB, born, identity_of_file
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
 Json = dict[str, Any]
-C_FILE = "mine.c"  # the name of the C text in requests, `POINTS=mine.c:FUNCTION`
 _MOST = 64  # the most sessions, including those that have ended, of which the oldest are forgotten
 
 
@@ -66,6 +65,7 @@ class WebSession:
     leaving: asyncio.Task[None] | None = None  # of its child, once it is to end
 
     def told(self, state: Json) -> None:
+        self.over = state.get("over", self.over)
         self.state = {**self.state, **state}
         self.revision += 1
         self.changed.set()
@@ -93,6 +93,12 @@ class WebSession:
             self.changed.clear()
             await self.changed.wait()
 
+    async def changed_since(self, revision: int) -> None:
+        """Wait until there is news."""
+        while self.revision == revision:
+            self.changed.clear()
+            await self.changed.wait()
+
     def shown(self) -> Json:
         facts = {
             "number": self.number, "target": self.target, "title": self.title, "requests": list(self.requests),
@@ -104,55 +110,11 @@ class WebSession:
 
 _WORKLOAD_ENDED = "its command has ended"
 _MACHINE_ENDED = "the lab has ended, and its kernel with it"
-_PYTHON = "import gilk\n\nwith gilk.attach({}) as target, target.session() as session:"
 
 
 def _pid(target: str) -> str:
     """The pid in a process's identity (grants.py)."""
     return target.split("-")[1]
-
-
-def run_command(pid: str, requests: Sequence[str], text: str = "") -> str:
-    """The command line of a session in a process; if a C text is given, it writes that into its file first."""
-    command = shlex.join(["gilk", "run", "-p", pid, *(word for each in requests for word in ("-i", each))])
-    return f"printf %s {shlex.quote(text)} > {C_FILE} && {command}" if text else command
-
-
-def _run_python(pid: str, requests: Sequence[str]) -> str:
-    """The code in Python that does the same; a C text is in its file."""
-    pairs = [(points, what) for points, _, what in (each.rpartition("=") for each in requests)]
-    c = f"{C_FILE}:"
-    shown = [(p, f"gilk.c({C_FILE!r}, {w.removeprefix(c)!r})" if w.startswith(c) else repr(w)) for p, w in pairs]
-    lines = [f"    session.insert({points!r}, {what})" for points, what in shown]
-    return "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
-
-
-def lab_command(requests: Sequence[str], workload: str) -> str:
-    """The command line of a session in the lab."""
-    words = ["gilk", "run", "--on", LAB, *(word for each in requests for word in ("-i", each))]
-    return shlex.join([*words, "--", "sh", "-c", workload] if workload else words)
-
-
-def _lab_python(requests: Sequence[str], workload: str) -> str:
-    """The code in Python that does the same."""
-    lines = ["import gilk\n", 'with gilk.kernel("lab") as kernel, kernel.session() as session:']
-    lines += [f"    session.insert({points!r}, {what!r})" for points, _, what in (r.rpartition("=") for r in requests)]
-    if workload:
-        lines.append(f"    kernel.start({['sh', '-c', workload]!r})")
-        lines += ["    while kernel.status is None:", "        session.poll()"]
-    return "\n".join([*lines, "    print(session.counts())"])
-
-
-def d_commands(pid: int | None, text: str, workload: str = "") -> dict[str, str]:
-    """The command line, and the code in Python, that run the D program ``text`` as the page does: in process ``pid``,
-    or in the lab's kernel, while the shell there runs ``workload``, if that is not ''.
-    """
-    written = f'r"""{text}"""' if "\n" in text and '"""' not in f"{text} " and text[-1] not in '"\\' else repr(text)
-    command = ["sh", "-c", workload] if workload else []
-    where = f"pid={pid}" if pid is not None else 'machine="lab"' + (f", command={command!r}" if command else "")
-    python = f"import gilk\n\nwith gilk.dtrace({written}, {where}) as session:\n    for event in session: print(event)"
-    words = ["-p", str(pid)] if pid is not None else ["--on", LAB, *(["-c", shlex.join(command)] if command else [])]
-    return {"command": shlex.join(["gilk", "dtrace", *words, "-n", text]), "python": python}
 
 
 class Sessions:
@@ -177,29 +139,30 @@ class Sessions:
             hint = "the overview lists those there are"
             raise ToldError("no-such-session", f"there is no session {number}", hint, 404) from None
 
-    async def begin(self, target: str, title: str, requests: Sequence[str], text: str = "") -> WebSession:
+    async def begin(self, target: str, title: str, requests: Sequence[PaneRequest], text: str = "") -> WebSession:
         """A session that puts instruments in. ``text``: the C text whose functions some of them are, or ''. Raises
         ToldError; then nothing has changed.
         """
         pid = _pid(target)
-        command, python = run_command(pid, requests, text), _run_python(pid, requests)
-        made = WebSession(self._last + 1, target, title, tuple(requests), command, python, time.time())
-        given: Json = {"requests": list(requests), "text": text, "processes": {int(pid): born(target)}}
+        command, python = run_command(pid, requests, text), run_python(pid, requests)
+        names = tuple(each.text for each in requests)
+        made = WebSession(self._last + 1, target, title, names, command, python, time.time())
+        given: Json = {"requests": values(requests), "text": text, "processes": {int(pid): born(target)}}
         return await self._begun(made, "gilk.web.host", **given)
 
     async def begin_lab(
-        self, lab: SessionMachine, title: str, requests: Sequence[str], workload: str
+        self, lab: SessionMachine, title: str, requests: Sequence[PaneRequest], workload: str
     ) -> WebSession:  # fmt: skip
         """A session in the lab's kernel. ``workload``: a command for its shell, at whose end the session ends, or ''.
         Raises ToldError; then nothing has changed.
         """
         made = WebSession(
-            self._last + 1, LAB, title, tuple(requests), lab_command(requests, workload),
-            _lab_python(requests, workload), time.time(), over=_WORKLOAD_ENDED, lost=_MACHINE_ENDED,
+            self._last + 1, LAB, title, tuple(each.text for each in requests), lab_command(requests, workload),
+            lab_python(requests, workload), time.time(), over=_WORKLOAD_ENDED, lost=_MACHINE_ENDED,
         )  # fmt: skip
         if workload:
             made.state = {"workload": workload, "printed": "", "bytes": 0}
-        begun = await lab.begin(made, "session", requests=list(requests), workload=workload)
+        begun = await lab.begin(made, "session", requests=values(requests), workload=workload)
         self._keep(made, begun["host"], lab)
         return made
 

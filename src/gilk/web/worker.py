@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gilk.api import scans
-from gilk.api.runs import Request, parse_request, time
+from gilk.api.live import parse_live
 from gilk.errors import GilkError, UsageError
 from gilk.render import graph_picture
 from gilk.render.graph import to_json as graph_json
@@ -156,10 +156,7 @@ class LookAnswers:
 
     def preview(self, target: str, requests: list[str]) -> Json:
         """The outcome of every point that is requested."""
-        parsed = [parse_request(text) for text in requests]
-        if not all(isinstance(each, Request) for each in parsed):
-            raise UsageError("strategy-not-live", "a preview is of points, not of strategies", "gilk run has them")
-        wanted = [(each.spec, each.instrument == time) for each in parsed if isinstance(each, Request)]
+        wanted = [parse_live(text) for text in requests]
         rows = scans.preview(target, wanted, self._kernel)
         return {
             "points": [

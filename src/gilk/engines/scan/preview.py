@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gilk.analysis.analysis import Analysis
@@ -19,6 +20,8 @@ from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.image import lookup
 from gilk.image.elf import load
 from gilk.image.model import FunctionSpan, Image
+from gilk.runs.strategy import Chosen, in_functions
+from gilk.session.request import Builtin, Request
 from gilk.spec.functions import FunctionPattern
 from gilk.spec.point import Spec
 from gilk.splice import points
@@ -26,6 +29,7 @@ from gilk.splice.graph import PointOutcome
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Want
 from gilk.splice.points import Point
+from gilk.targets.base import Loaded
 from gilk.targets.image import analyse
 from gilk.targets.lines import at_line
 from gilk.values import dataclass
@@ -56,22 +60,24 @@ class PlannedImage:
 
 
 def preview(
-    target: str, wanted: Sequence[tuple[Spec, bool]], kernel: KernelSubject | None = None
+    target: str, wanted: Sequence[Request | Chosen], kernel: KernelSubject | None = None
 ) -> tuple[PlannedPoint, ...]:
     """The outcome of every wanted point, in an ELF file, in ``pid:N`` or in ``kernel``, in the order asked for, each
     once.
 
-    The flag of a point says that calls are timed, which needs the returns as well. ``kernel``: the kernel that is
-    meant, if it is not this machine's. Raises as scan(), and UsageError `no-such-block`, `not-an-instruction`,
-    and for lines as targets/lines.py:at_line.
+    The instrument `time` needs the returns as well. ``kernel``: the kernel that is meant, if it is not this machine's.
+    Raises as scan(), and UsageError `no-such-block`, `not-an-instruction`, `bad-strategy`, and for lines as
+    targets/lines.py:at_line.
     """
     images: dict[str, PlannedImage] = {}
-    for spec, timed in wanted:
-        if spec.line:
-            _place_line(target, spec, images)
+    for asked in wanted:
+        if asked.spec.line:
+            _place_line(target, asked.spec, images)
             continue
-        for each, spans in _meant(target, spec, images, kernel):
-            each.placed.extend(_placed(each, spans, spec.where, timed))
+        for each, spans in _meant(target, asked.spec, images, kernel):
+            each.placed.extend(
+                _chosen(each, spans, asked) if isinstance(asked, Chosen) else _placed(each, spans, asked)
+            )
     return tuple(row for each in images.values() for row in _planned(each))
 
 
@@ -127,8 +133,37 @@ def of_kernel(subject: KernelSubject) -> PlannedImage:
     return PlannedImage(subject.kernel.image, subject.analysis, subject.ground, PLANNING, [])
 
 
-def _placed(target: PlannedImage, spans: Iterable[FunctionSpan], where: str, timed: bool) -> Iterator[Placed]:
-    image, analysis = target.image, target.analysis
+@dataclass(frozen=True, eq=False)
+class ImageCode:
+    """An image as if it were a target of its own (Code): strategies look points up in it."""
+
+    there: PlannedImage
+
+    @property
+    def who(self) -> str:
+        return self.there.image.name
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        return (Loaded(Path(self.there.image.name), 0, 0, 0, False),)
+
+    def image(self, _path: Path) -> Image:
+        return self.there.image
+
+    def analysis(self, _loaded: Loaded) -> Analysis:
+        return self.there.analysis
+
+
+def _chosen(target: PlannedImage, spans: Iterable[FunctionSpan], chosen: Chosen) -> Iterator[Placed]:
+    """The points that a strategy chooses."""
+    code = ImageCode(target)
+    (loaded,) = code.loaded()
+    functions = (target.analysis.function(span) for span in spans)
+    found = in_functions(code, ((loaded, function) for function in functions if function.blocks), chosen)
+    return ((each.function, each.point) for each in found)
+
+
+def _placed(target: PlannedImage, spans: Iterable[FunctionSpan], asked: Request) -> Iterator[Placed]:
+    image, analysis, where = target.image, target.analysis, asked.spec.where
     for span in spans:
         function = analysis.function(span)
         if not function.blocks:
@@ -137,7 +172,7 @@ def _placed(target: PlannedImage, spans: Iterable[FunctionSpan], where: str, tim
             yield from points.returns(image, analysis, function)
         else:
             yield from ((function, point) for point in points.points(image, analysis, function, where))
-        if timed:
+        if asked.instrument == Builtin.TIME:
             yield from points.returns(image, analysis, function)
 
 

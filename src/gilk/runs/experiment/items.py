@@ -90,7 +90,7 @@ class Deployment:
 
     def to_json(self) -> dict[str, Any]:
         """The item as JSON values. `in` and `out` are each [from, to] in ns: the change was made between these two
-        times of `time`."""
+        times of `time`; `present` is how many of its points are in now."""
         item, spliced = self.item, sum(probe.tactic is not None for probe in self.probes)
         return {
             "instrument": item.name,
@@ -100,7 +100,9 @@ class Deployment:
             "stop_s": item.stop,
             "in": list(self.went_in) if self.went_in else None,
             "out": list(self.went_out) if self.went_out else None,
+            "state": self.state.value,
             "points": len(self.wanted),
+            "present": len(self.present),
             "spliced": spliced,
             "refused": len(self.probes) - spliced,
             "refused_points": [asdict(each) for each in refused_points(self.probes)],

@@ -65,30 +65,40 @@ export function written(state) {
 
 // A session of an experiment: the planned times as bars, and over each the time in which the instrument really was in.
 export function happened(state) {
-  const planned = state.planned;
-  const done = state.experiment;
+  const done = state.planned ? state.experiment : state.stages;
+  const placed = done?.instruments ?? [];
+  const planned = state.planned ?? { duration: null, instruments: placed.map((one) => ({ start: one.start_s, stop: one.stop_s })) };
   const now = state.seconds ?? 0;
   const whole = span(planned, now);
-  const placed = done?.instruments ?? [];
   const end = state.end ? Math.max(now, 0.001) : null;
-  const rows = placed.map((one) => ({ name: one.target ? `${one.instrument}, ${one.target}` : one.instrument, kind: one.failure ? "failed" : "",
+  const rows = placed.map((one) => ({ name: one.target && state.planned ? `${one.instrument}, ${one.target}` : one.instrument, kind: one.failure ? "failed" : "",
     draw: (y, x) => [bar(y, x(one.start_s), x(one.stop_s ?? planned.duration ?? whole), "planned"),
       one.in ? s("rect", { class: "actual", x: x(since(one.in[1], done)), y: y + 12, height: 4,
         width: Math.max(2, x(one.out ? since(one.out[1], done) : end ?? now) - x(since(one.in[1], done))) }) : null] }));
   if (!rows.length) return null;
+  const timed = state.planned || placed.some((one) => one.start_s || one.stop_s !== null);
   return h("section", { "aria-label": "Experiment" }, h("h2", null, "When each instrument is in"),
     done.repetitions > 1 ? h("p", null, `Repetition ${done.repetition} of ${done.repetitions}`) : null,
-    h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Bars" }, picture("Planned times as wide bars, real ones as thin bars over them", rows, whole)),
+    !timed ? null : h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Bars" }, picture("Planned times as wide bars, real ones as thin bars over them", rows, whole)),
     h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Instruments" }, table("Instruments", [
       ["Instrument", "", (one) => one.instrument],
-      ["Target", "", (one) => one.target],
+      ...(state.planned ? [["Target", "", (one) => one.target]] : []),
+      ["State", "", (one) => stateOf(one, state)],
       ["Planned", "", (one) => `${seconds(one.start_s)} to ${one.stop_s === null ? "the end" : seconds(one.stop_s)}`],
-      ["In at", "number", (one) => (one.in ? seconds(since(one.in[1], done)) : one.failure || state.end ? "never" : "not yet")],
+      ["In at", "number", (one) => (one.in ? seconds(since(one.in[1], done)) : "")],
       ["Out at", "number", (one) => (one.out ? seconds(since(one.out[1], done)) : "")],
       ["Points", "number", (one) => number(one.points)],
       ["Refused", "number", (one) => number(one.refused)],
-      ["Failure", "", (one) => one.failure],
+      ...(placed.some((one) => one.failure) ? [["Failure", "", (one) => one.failure]] : []),
     ], placed)));
+}
+
+// What an instrument does now, in a word; of one that is taken out at its hits also how many points are still to be hit.
+function stateOf(one, state) {
+  if (one.state === "waiting") return state.end ? "never in" : "waiting";
+  if (one.state === "never") return "never in";
+  if (one.state === "out" || state.end) return "finished";
+  return one.present < one.spliced ? `on, at ${number(one.present)} of ${number(one.points)} points still` : "on";
 }
 
 function since(nanoseconds, done) {

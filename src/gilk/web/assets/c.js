@@ -73,7 +73,7 @@ export function field(changed, typed) {
   h("p", { class: "field" }, h("label", { for: "program" }, FILE),
     h("span", { id: "keys", class: "hint" }, "Its functions can be chosen for the points above. Tab leaves the field. ",
       h("a", { href: "/help/instruments" }, "What they may do"))),
-  editor.place, said);
+  said, editor.place);
   return place;
 }
 

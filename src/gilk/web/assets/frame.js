@@ -21,7 +21,27 @@ export function top() {
       h("span", { class: "name" }, "gilk"),
       PAGES.map(([path, name]) =>
         h("a", { href: path, "aria-current": here === path ? "page" : null }, name))),
+    h("button", { class: "keys", onclick: keys, title: "Keys (?)", "aria-label": "Keys" }, "?"),
     h("button", { class: "out", onclick: allOut, title: "Takes every instrument out of every process and kernel" }, "Everything out"));
+}
+
+const KEYS = [
+  ["?", "this list"], ["Tab, Shift-Tab", "to the next and the last button, link, field or point"], ["Enter, Space", "press a button, or pick the point"],
+  ["Esc", "close this list, or a list of words"],
+  ["On a bar of an experiment: ← →", "move an end by 0.1 s; with Shift by 1 s; Home: as early as it can be; End: until the end"],
+  ["On a time line: ← →", "move; + − zoom, 0 shows all, Page Up and Page Down scroll; Space chooses a call, then the arrows go to its neighbours, caller and longest call"],
+  ["In a program: Ctrl-Space", "the words that may stand at the cursor; Tab leaves the field"],
+];
+
+// Show the keys of all pages.
+export function keys() {
+  if (document.querySelector("dialog[open]")) return;
+  const before = document.activeElement;
+  const list = h("dialog", { "aria-label": "Keys", onclose: () => { list.remove(); before?.focus?.(); } },
+    h("h2", null, "Keys"), h("dl", null, KEYS.map(([key, what]) => [h("dt", null, key), h("dd", null, what)])),
+    h("button", { onclick: () => list.close() }, "Close"));
+  document.body.append(list);
+  list.showModal();
 }
 
 async function allOut() {

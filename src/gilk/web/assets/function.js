@@ -9,7 +9,10 @@ import { sourceOf } from "./source.js";
 import { follow, get } from "./talk.js";
 
 const INSTRUMENTS = ["count", "stamp", "args", "regs"];
+const STRATEGIES = [["path", "path: the time before every block"], ["calls", "calls: the time before every call"],
+  ["edges", "edges: how often each edge is taken"], ["coverage", "coverage: which blocks are reached; each is watched until its first hit"]];
 const STEP = 1.25;
+const EVERY_BLOCK = ["path", "edges", "coverage"]; // the strategies with a point before every block
 const ZOOMS = [0.1, 3];
 const HEATS = 6;
 
@@ -21,8 +24,10 @@ export async function func(place, id) {
   const found = await get(`/target/${id}/function.json?${words}`);
   const name = found.point;
   const instrument = h("select", { id: "instrument" }, INSTRUMENTS.map((each) => h("option", { value: each }, each)));
+  const strategy = h("select", { id: "strategy" }, STRATEGIES.map(([each, text]) => h("option", { value: each }, text)));
   const pick = (where, what) => toggle(id, `${name}:${where}=${what ?? instrument.value}`);
-  const graph = drawn(found, (where) => pick(where));
+  const graph = drawn(found, (where) => pick(where), (edge) => notice(`${edge} has no point of its own: both its blocks have other edges. `
+    + "The strategy edges counts it."));
   const scroll = h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Blocks of the function" }, graph.svg);
   const text = sourceOf(id, new URLSearchParams([...words, ...(asked.has("source") ? [["source", asked.get("source")]] : [])]), found,
     (block) => graph.show(block));
@@ -61,6 +66,8 @@ export async function func(place, id) {
       h("button", { onclick: () => pick("blocks", "count") }, "Count every block")),
     h("p", { class: "field" }, h("label", { for: "instrument" }, "A click on the upper or lower strip of a block picks that point for"), instrument,
       h("a", { href: "/help/cli/scan" }, "What jump, pun and the like mean")),
+    h("p", { class: "field" }, h("label", { for: "strategy" }, "A strategy chooses the points:"), strategy,
+      h("button", { onclick: () => toggle(id, `${name}=@${strategy.value}`) }, "Use it")),
     h("p", { class: "acts" },
       h("button", { onclick: nearer(1 / STEP), "aria-label": "Smaller" }, "−"),
       h("button", { onclick: nearer(STEP), "aria-label": "Larger" }, "+"),
@@ -107,15 +114,26 @@ function legend(reasons) {
     h("dl", null, rows.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])));
 }
 
-function drawn(found, picked) {
+function drawn(found, picked, untold) {
   const { layout } = found;
   const svg = s("svg", { viewBox: `0 0 ${layout.width} ${layout.height}`, "aria-label": `${plural(found.blocks.length, "block")} of ${found.shown}`, role: "group" },
-    s("defs", null, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" },
+    s("defs", null, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 10, markerHeight: 10, markerUnits: "userSpaceOnUse", orient: "auto" },
       s("path", { d: "M0 0 8 4 0 8z" }))));
-  for (const route of layout.routes) {
-    svg.append(s("path", { class: `edge ${route.kind}${route.back ? " back" : ""}`, "marker-end": "url(#head)",
-      d: `M${route.points.map(([x, y]) => `${x} ${y}`).join(" ")}` }));
-  }
+  const ends = (key, block) => layout.routes.filter((route) => route[key] === block).length;
+  const edges = layout.routes.map((route) => {
+    const path = s("path", { class: `edge ${route.kind}${route.back ? " back" : ""}`, "marker-end": "url(#head)",
+      d: `M${route.points.map(([x, y]) => `${x} ${y}`).join(" ")}` });
+    const [[x, y]] = route.points;
+    const text = s("text", { class: "hits taken-count", x: x + 4, y: y + 14 });
+    // Where it is the only way out of a block or into one, the block's point is that of the edge, and has the number.
+    const [from, to] = [found.blocks[route.from], found.blocks[route.to]];
+    const name = `@${from.index}->@${to.index}`;
+    const point = ends("to", route.to) === 1 && route.to ? `@${to.index}:pre` : ends("from", route.from) === 1 ? `@${from.index}:post` : null;
+    const title = s("title", null, point ? `${name}: a click picks ${point}` : name);
+    const wide = s("path", { class: "wide-edge", d: path.getAttribute("d"), onclick: () => (point ? picked(point) : untold(name)) }, title);
+    svg.append(path, wide, text);
+    return { path, text, title, isAlone: point !== null, name };
+  });
   const strips = new Map();
   const boxes = found.blocks.map((block, number_) => {
     const [x, y, width, height] = layout.boxes[number_];
@@ -141,9 +159,21 @@ function drawn(found, picked) {
     mark(requests, name) {
       for (const [where, element] of strips) {
         const on = requests.some((each) => each.startsWith(`${name}:${where}=`)
-          || (where.endsWith(":pre") && each.startsWith(`${name}:blocks=`)));
+          || (where.endsWith(":pre") && (each.startsWith(`${name}:blocks=`) || EVERY_BLOCK.some((one) => each === `${name}=@${one}`))));
         element.classList.toggle("chosen", on);
         element.setAttribute("aria-pressed", on);
+      }
+    },
+    // Show how often each edge was taken, as a number and as thickness; "?" where the counts of blocks do not tell.
+    taken(label, counts) {
+      const known = Object.values(counts).filter((count) => count !== null);
+      const most = Math.max(1, ...known);
+      for (const { path, text, title, isAlone, name } of edges) {
+        const count = counts[`${label}:${name}`];
+        path.style.strokeWidth = count ? `${1.3 + 3 * Math.log1p(count) / Math.log1p(most)}` : "";
+        const told = count === undefined ? "" : count === null ? "?" : short(count);
+        text.textContent = isAlone ? "" : told;
+        if (told) title.textContent = `${name}: ${count === null ? "it cannot be told how often it is taken" : `taken ${number(count)} times`}`;
       }
     },
     heat(counts) {
@@ -187,7 +217,7 @@ function nearest(found, block, side) {
 
 // Follow the first session of this target that counts blocks of this function, and show its counts. Returns the end of that.
 async function watch(id, found, graph, text) {
-  const sessions = (await sessionsOf(id)).filter((each) => !each.aggregations && each.requests.some((request) => request.includes(`${found.function}:`)));
+  const sessions = (await sessionsOf(id)).filter((each) => !each.aggregations && each.requests.some((request) => request.includes(`${found.function}:`) || request.includes(`${found.function}=@`)));
   if (!sessions.length) return () => undefined;
   return follow(sessions[0].number, (state) => {
     const counts = found.blocks.map((block) => {
@@ -195,9 +225,11 @@ async function watch(id, found, graph, text) {
       return state.counts?.[`${found.label}:@${block.index}:pre`] ?? entry;
     });
     graph.heat(counts);
+    graph.taken(found.label, state.stages?.edges ?? {});
     text.heat(counts);
     graph.status.replaceChildren(
       h("a", { href: `/session/${state.number}` }, `Session ${state.number}`),
-      ` ${state.end ? `is over: ${state.end}` : "goes on"}: ${number(state.hits ?? 0)} hits, ${number(state.drops ?? 0)} records dropped.`);
+      ` ${state.end ? `is over: ${state.end}` : "goes on"}: ${number(state.hits ?? 0)} hits, ${number(state.drops ?? 0)} records dropped.`,
+      Object.keys(state.stages?.edges ?? {}).length ? " An edge is the thicker the more often it is taken." : "");
   });
 }

@@ -3,7 +3,7 @@
 
 import { h, show } from "./dom.js";
 import { admitted, get } from "./talk.js";
-import { forgetNotice, refused, showNotice, top } from "./frame.js";
+import { forgetNotice, keys, refused, showNotice, top } from "./frame.js";
 import { overview } from "./overview.js";
 import { target, symbols } from "./target.js";
 import { func } from "./function.js";
@@ -90,6 +90,11 @@ document.addEventListener("click", (event) => {
   if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   go(link.getAttribute("href"));
+});
+addEventListener("keydown", (event) => {
+  if (event.key !== "?" || event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select")) return;
+  event.preventDefault();
+  keys();
 });
 addEventListener("popstate", render);
 addEventListener("gilk-go", (event) => go(event.detail));

@@ -4,6 +4,7 @@
 import { fileId, h, lines, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
+import { listed as timesOf, timed, timesField } from "./times.js";
 import { field as cField, instruments, isC, text as cText } from "./c.js";
 
 let shownFor = null;
@@ -58,12 +59,14 @@ function draw(target) {
   const listed = () => show(list, items(target, requests));
   const shell = command(line);
   const again = () => show(shell.querySelector("pre"), h("span", null, lines(commandFor(target, requests))));
+  const live = running ? timesField(target, requests, again) : null;
   listed();
   show(place, h("section", { "aria-label": "Instruments chosen" },
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
     list,
     lab ? workloadField(again) : null,
     running && !lab ? cField(listed, again) : null,
+    live,
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
       h("button", { class: "main", disabled: !running, onclick: (event) => begin(target, requests, event.target) }, "Begin"),
@@ -80,7 +83,7 @@ function items(target, requests) {
   return requests.map((each) => {
     const now = each.slice(pointsOf(each).length + 1);
     return h("li", null, h("code", null, each),
-      own.length ? h("select", { "aria-label": `Instrument of ${pointsOf(each)}`, value: now, onchange: (event) => change(each, event.target.value) },
+      own.length && !each.includes("=@") ? h("select", { "aria-label": `Instrument of ${pointsOf(each)}`, value: now, onchange: (event) => change(each, event.target.value) },
         [...new Set([now, "count", ...own])].map((name) => h("option", { value: name, selected: name === now }, name))) : null,
       h("button", { "aria-label": `Leave out ${each}`, onclick: () => keep(target, requests.filter((one) => one !== each)) }, "×"));
   });
@@ -93,8 +96,32 @@ function pointsOf(request) {
 function commandFor(target, requests) {
   const points = requests.map((each) => `-i '${each}'`).join(" ");
   const before = requests.some(isC) ? `printf %s ${quoted(cText())} > mine.c && ` : "";
+  if (timed(target, requests)) return `${before}${experimentCommand(target, requests)}`;
   if (target !== "lab") return `${before}gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${points}`;
   return `gilk run --on lab ${points}${workload() ? ` -- sh -c ${quoted(workload())}` : ""}`;
+}
+
+// The command line that writes the experiment with the instruments' times, and runs it.
+function experimentCommand(target, requests) {
+  const lab = target === "lab";
+  const head = lab ? `machine = "lab"\ntargets = ["kernel"]\n${workload() ? `\n[workload]\ncommand = ${toml(workload())}\n` : ""}`
+    : `targets = ["pid:${target.split("-")[1]}"]\n`;
+  const parts = timesOf(target, requests).map((one) => {
+    const keys = [...keysOf(one.request), ...(one.start ? [`start = ${one.start}`] : []), ...(one.stop === null ? [] : [`stop = ${one.stop}`])];
+    return `\n[[instrument]]\n${keys.join("\n")}\n`;
+  });
+  return `printf %s ${quoted(head + parts.join(""))} > times.toml && gilk experiment run times.toml`;
+}
+
+function keysOf(request) {
+  const [functions, strategy] = request.split("=@");
+  if (strategy === undefined) return [`points = ${toml(pointsOf(request))}`, `instrument = ${toml(request.slice(pointsOf(request).length + 1))}`];
+  const [name, ...instrument] = strategy.split(":");
+  return [`functions = ${toml(functions)}`, `strategy = ${toml(name)}`, ...(instrument.length ? [`instrument = ${toml(instrument.join(":"))}`] : [])];
+}
+
+function toml(text) {
+  return JSON.stringify(text).replaceAll("\x7f", "\\u007f");
 }
 
 function quoted(text) {
@@ -134,9 +161,10 @@ async function begin(target, requests, button) {
   button.disabled = true;
   notice("Putting the instruments in …");
   try {
-    const session = target === "lab" ? await post("/session/lab", { requests, workload: workload() })
-      : requests.some(isC) ? await post("/session/c", { target, requests, text: cText() })
-        : await post("/session", { target, requests });
+    const asked = timesOf(target, requests).map((one) => (one.start || one.stop !== null ? one : one.request));
+    const session = target === "lab" ? await post("/session/lab", { requests: asked, workload: workload() })
+      : requests.some(isC) ? await post("/session/c", { target, requests: asked, text: cText() })
+        : await post("/session", { target, requests: asked });
     notice("The instruments are in.");
     keep(target, []);
     goTo(`/session/${session.number}`);
@@ -158,6 +186,7 @@ async function stagger(target, requests, place) {
     let [path, number] = ["", 1];
     do path = `${folders[0]}/experiment-${number++}.toml`; while (taken.has(path));
     const words = new URLSearchParams([["for", target], ...requests.map((each) => ["i", each])]);
+    if (timed(target, requests)) for (const one of timesOf(target, requests)) words.append("times", `${one.start} ${one.stop ?? ""}`.trim());
     if (target === "lab" && workload()) words.set("workload", workload());
     goTo(`/experiment/${fileId(path)}?${words}`);
   } catch (error) {

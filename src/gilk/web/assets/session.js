@@ -56,9 +56,9 @@ export async function session(place, text) {
     counting.told(state);
     const now = rates.of(state);
     renew(grown, state.aggregations);
-    show(above, facts(state), traced(state), state.planned ? happened(state) : null, written(state));
+    show(above, facts(state), traced(state), state.planned || state.stages?.instruments ? happened(state) : null, written(state));
     const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), counts(state, now), latencies(state.latency ?? {}), records(state.last ?? []),
+    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), records(state.last ?? []),
       refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
@@ -72,7 +72,7 @@ export async function session(place, text) {
   return follow(first.number, heard);
 }
 
-const POINT = /^(?:([^:*?[]*):)?([^:*?[]+):(?:entry|return|blocks|blocks-post|@\d+:(?:pre|post)|\+0x[0-9a-f]+)=/;
+const POINT = /^(?:([^:*?[=]*):)?([^:*?[=]+)(?::(?:entry|return|blocks|blocks-post|@\d+:(?:pre|post)|\+0x[0-9a-f]+)=|=@)/;
 
 // Links to the graphs of the functions that have instruments, where the hits are shown. Names with globs mean several.
 function blocksOf(first) {
@@ -174,11 +174,12 @@ function printed(state) {
 export class Rates {
   of(state) {
     const before = this.before;
-    if (!before || state.seconds - before.seconds > 0.9) {
+    const now = state.seconds ?? 0; // the first state comes before the first count
+    if (!before || now - before.seconds > 0.9) {
       const entries = Object.entries(before ? state.counts ?? {} : {});
       this.rates = Object.fromEntries(entries.map(([point, count]) =>
-        [point, (count - (before.counts[point] ?? 0)) / (state.seconds - before.seconds)]));
-      this.before = { seconds: state.seconds, counts: { ...state.counts } };
+        [point, (count - (before.counts[point] ?? 0)) / (now - before.seconds)]));
+      this.before = { seconds: now, counts: { ...state.counts } };
     }
     return state.end ? {} : this.rates;
   }
@@ -193,9 +194,25 @@ export function counts(state, rates) {
       ["Point", "", ([point]) => point],
       ["Hits", "number", ([, count]) => number(count)],
       ["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")],
-      ["Share", "", ([, count]) => bar(count / most)],
+      ["Share", "lesser", ([, count]) => bar(count / most)],
     ], rows.slice(0, 200)),
     rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "point")} with fewer hits`) : null);
+}
+
+// How often each edge was taken, by the strategy edges.
+function edges(found) {
+  const rows = Object.entries(found).sort((one, other) => (other[1] ?? -1) - (one[1] ?? -1));
+  if (!rows.length) return null;
+  const most = Math.max(1, rows[0][1] ?? 0);
+  const unknown = rows.filter(([, count]) => count === null).length;
+  return h("section", null, h("h2", null, "Edges"),
+    unknown ? h("p", null, `${plural(unknown, "edge")} cannot be told from the counts of blocks: "?".`) : null,
+    table("How often each edge is taken", [
+      ["Edge", "", ([name]) => name],
+      ["Taken", "number", ([, count]) => (count === null ? "?" : number(count))],
+      ["Share", "lesser", ([, count]) => bar((count ?? 0) / most)],
+    ], rows.slice(0, 200)),
+    rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "edge")} that are taken less often`) : null);
 }
 
 function bar(share) {
@@ -220,7 +237,7 @@ function histogram(name, each) {
     table(`Times of ${name}`, [
       ["Time", "", ([text]) => text],
       ["Calls", "number", ([, count]) => number(count)],
-      ["Share", "", ([, count]) => bar(count / most)],
+      ["Share", "lesser", ([, count]) => bar(count / most)],
     ], rows));
 }
 

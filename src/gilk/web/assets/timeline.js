@@ -24,6 +24,11 @@ export async function timeline(place, id) {
   return () => view.leave();
 }
 
+export function keysHint(more = "") {
+  return h("p", { id: "line-keys", class: "hint" }, more, "Keys: ← → move, + − zoom, 0 shows all, Page Up and Page Down scroll. Space chooses the call in the ",
+    "middle; then ← → are its neighbours, ↑ its caller, ↓ its longest call, Enter shows it whole, Esc lets it go. N: next that is found.");
+}
+
 // Show how far the server is while it prepares the trace. Returns the number of the timer.
 function progress(id, bar, far, reading) {
   const asking = setInterval(async () => {
@@ -38,9 +43,9 @@ function progress(id, bar, far, reading) {
 }
 
 export class TimelineView {
-  constructor(place, id, found) {
-    Object.assign(this, { id, found, top: 0, chosen: null, hold: null, drawn: 0, colours: new Map() });
-    this.words = new URLSearchParams(location.search);
+  // `words` are those of an address: the view, the chosen call and what is looked for.
+  constructor(place, id, found, words = new URLSearchParams(location.search)) {
+    Object.assign(this, { id, found, words, top: 0, chosen: null, hold: null, drawn: 0, colours: new Map() });
     const [from, to] = (this.words.get("t") ?? "").split("-").map(Number);
     this.from = Number.isFinite(from) && to > from ? from : 0;
     this.to = Number.isFinite(from) && to > from ? to : found.span;
@@ -65,15 +70,21 @@ export class TimelineView {
     this.dark.removeEventListener("change", this.recoloured);
   }
 
-  build(place) {
-    const { found } = this;
-    this.canvas = h("canvas", { id: "line", tabindex: 0, role: "application", "aria-label": "Time line", "aria-describedby": "line-keys" });
+  // The canvas, which heeds mouse and keys.
+  line(id, label) {
+    this.canvas = h("canvas", { id, class: "line", tabindex: 0, role: "application", "aria-label": label, "aria-describedby": "line-keys" });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointermove", (event) => this.move(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
     this.canvas.addEventListener("dblclick", () => this.toChosen());
+    return this.canvas;
+  }
+
+  build(place) {
+    const { found } = this;
+    this.line("line", "Time line");
     this.query = h("input", { id: "find", type: "search", autocomplete: "off", spellcheck: "false", value: this.words.get("q") ?? "",
       oninput: later(() => { this.keep(); this.soon(); }, 150),
       onkeydown: (event) => { if (event.key === "Enter") this.find(event.shiftKey); } });
@@ -98,8 +109,7 @@ export class TimelineView {
       h("p", { class: "acts" }, button("Whole", () => this.look(0, found.span)), button("Closer", () => this.zoom(0.5)),
         button("Farther", () => this.zoom(2)), button("Earlier", () => this.pan(-0.5)), button("Later", () => this.pan(0.5))),
       this.where, this.canvas,
-      h("p", { id: "line-keys", class: "hint" }, "Keys: ← → move, + − zoom, 0 shows all, Page Up and Page Down scroll. Space chooses the call in the ",
-        "middle; then ← → are its neighbours, ↑ its caller, ↓ its longest call, Enter shows it whole, Esc lets it go. N: next that is found."),
+      keysHint(),
       h("div", { class: "two" }, this.details, this.statistics),
       h("p", null, h("a", { href: "/traces" }, "All files"), " ", command(found.command, found.python)));
   }

@@ -3,6 +3,7 @@
 
 import { duration, h, lines, number, plural, show, table } from "./dom.js";
 import { command, goTo } from "./frame.js";
+import { Pair } from "./pair.js";
 import { get } from "./talk.js";
 
 export async function traces(place) {
@@ -38,12 +39,14 @@ function path(functions) {
   return functions.join(" › ");
 }
 
-// A column with links to both time lines, which search for the last function of the path.
-function both(found) {
-  return ["Show", "", (one) => [["A", found.a], ["B", found.b]].map(([side, file]) => {
-    const name = (one.path.at(-1) ?? "").replace(/_\[k\]$/, "");
+// A column with a button that shows the last function of the path in both time lines below, and links to each alone.
+function both(found, pair) {
+  const nameOf = (one) => (one.path.at(-1) ?? "").replace(/_\[k\]$/, "");
+  return ["Show", "one-line", (one) => [h("button", { "aria-label": `${nameOf(one)} in both`, onclick: () => pair.show(nameOf(one).slice(0, 200)) }, "in both"), " ",
+    ...[["A", found.a], ["B", found.b]].map(([side, file]) => {
+    const name = nameOf(one);
     return [h("a", { href: `/file/${file.id}/timeline?${new URLSearchParams({ q: name.slice(0, 200) })}`, "aria-label": `${name} in ${side}` }, `in ${side}`), " "];
-  })];
+  })]];
 }
 
 // The sorts of findings: the key in the JSON answer, the heading, the columns.
@@ -66,6 +69,8 @@ export async function diff(place) {
   const asked = new URLSearchParams(location.search);
   show(place, h("h1", null, "Comparing …"));
   const found = await get(`/diff.json?${asked}`);
+  const timeLines = h("section", { "aria-label": "Both time lines" });
+  const pair = new Pair(timeLines, asked);
   const slower = h("input", { id: "slower", type: "number", min: 0, step: "any", value: asked.get("slower") ?? "" });
   const sections = FINDINGS.filter(([key]) => found[key].length);
   const changed = found.times.filter((one) => one.change_ns);
@@ -81,10 +86,13 @@ export async function diff(place) {
     } }, h("p", { class: "field" }, h("label", { for: "slower" }, "Calls also differ that take so many times as long"), slower, h("button", null, "Compare"))),
     threads.map(([side, names]) => h("p", null, `Threads only in ${side}: ${names.join(", ")}`)),
     sections.map(([key, heading, columns]) => h("section", null, h("h2", null, heading),
-      wide(heading, [...columns.map(([name, cell]) => [name, "", cell]), both(found)], found[key]))),
-    found.slower.length ? h("section", null, h("h2", null, "Slower in B"), wide("Slower in B", [...TIMES, both(found)], found.slower)) : null,
-    changed.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", [...TIMES, both(found)], changed)) : null,
+      wide(heading, [...columns.map(([name, cell]) => [name, "", cell]), both(found, pair)], found[key]))),
+    found.slower.length ? h("section", null, h("h2", null, "Slower in B"), wide("Slower in B", [...TIMES, both(found, pair)], found.slower)) : null,
+    changed.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", [...TIMES, both(found, pair)], changed)) : null,
     found.not_compared.length ? h("p", null, `Not compared, for they were not followed all the time: ${found.not_compared.join(", ")}`) : null,
+    timeLines,
     h("section", null, h("h2", null, "As gilk diff prints it"), h("pre", { tabindex: 0, role: "region", "aria-label": "Text" }, lines(found.text))),
     command(found.command));
+  pair.open([found.a, found.b]);
+  return () => pair.leave();
 }
