@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 
 import gilk
+from gilk.targets.memory import ProcessMemory
+from gilk.targets.refusals import expecting
+from gilk.targets.writer import Mismatch
 from tests.behaviour.harness import (
     ENVIRONMENT,
     Loop,
@@ -73,6 +76,7 @@ int main(int argc, char **argv)
 		if (letter == 'k') for (int i = 0; i < 4096; i++)
 			if (((unsigned char *)((unsigned long)code & -4096UL))[i] != 0xe9) abort();
 		if (letter == 'x') execl("/bin/sleep", "sleep", "3", NULL);
+		if (letter == 'y') execv("/proc/self/exe", argv);
 		if (letter == 'e') { work(1); exit(3); }
 		if (letter == 's') raise(11);
 		printf("%c\n", letter);
@@ -225,8 +229,31 @@ def test_a_process_may_execute_another_program_during_a_session(puppet: Puppet) 
     assert puppet.process.wait() == 0
 
 
+def test_instruments_for_a_program_that_is_no_longer_executed_are_refused(puppet: Puppet) -> None:
+    """The program that is executed now is left alone, although it has the same file."""
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        session.insert("work:entry", gilk.count)
+        puppet.send("y")
+        puppet.do("w")  # it is the new program that answers
+        with pytest.raises(gilk.TargetError) as raised:
+            session.insert("*:blocks", gilk.count)
+        assert raised.value.slug == "no-such-process"
+    assert leftovers(puppet.pid) == [] and differences(puppet.pid) == []
+
+
+def test_a_program_that_is_replaced_amid_a_change_is_said_to_have_gone(puppet: Puppet) -> None:
+    """Its code cannot be read any more; no other tool has changed it."""
+    memory = ProcessMemory(puppet.pid)
+    puppet.send("y")
+    puppet.do("w")
+    with pytest.raises(gilk.TargetError) as raised, expecting(puppet.pid, memory):
+        raise Mismatch(0x400000)
+    memory.close()
+    assert raised.value.slug == "no-such-process"
+
+
 def test_a_launched_program_may_execute_another() -> None:
-    command = ["/bin/sh", "-c", "sleep 0.2; exec sleep 0.5"]
+    command = ["/bin/sh", "-c", "sleep 0.2; exec sleep 2"]
     ran = run(["*:blocks=count"], command)
     assert ran.visible == plain(command).visible
     assert ran.report["partial"] is True

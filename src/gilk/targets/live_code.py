@@ -67,7 +67,7 @@ class LiveCode:
         for change in changes:
             if not lenient:
                 self.note(change.at, maps)
-                with expecting(self._process.pid, self._process.maps):
+                with expecting(self._process.pid, self._memory):
                     write(self._memory, change)
             else:
                 ours = change.only(in_homes(maps, change.at, self.homes) | self._moved_along(maps, change.at))

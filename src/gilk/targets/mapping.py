@@ -156,7 +156,7 @@ class Mapper:
         try:
             with self.borrowed() as call:
                 copies.reserve(call, made)
-            with expecting(self._pid, self._process.maps):
+            with expecting(self._pid, self._memory):
                 copies.fill(self._memory, made, change)
             with self.borrowed() as call:
                 copies.make_executable(call, made)

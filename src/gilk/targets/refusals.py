@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gilk.errors import MemoryTaken, OutOfMemory, TargetError
 from gilk.targets.maps import DATA_NAME, Mapping, holders, occupied
+from gilk.targets.memory import Memory
 from gilk.targets.sharing import can_be_told
 from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
@@ -90,19 +91,27 @@ def taken(pid: int) -> MemoryTaken:
 
 
 @contextlib.contextmanager
-def expecting(pid: int, maps: Callable[[], tuple[Mapping, ...]]) -> Iterator[None]:
-    """A context that turns a Mismatch into TargetError `code-changed`, or `no-such-process`, since a process that was
-    killed has no code."""
+def expecting(pid: int, memory: Memory) -> Iterator[None]:
+    """A context that turns a Mismatch into TargetError `code-changed`; into `no-such-process` if it is because the
+    program has gone: it has no code then, and ``memory`` reads nothing (proc(5))."""
     try:
         yield
     except Mismatch as mismatch:
-        if not maps():
-            raise TargetError("no-such-process", f"process {pid} has ended") from None
+        if _is_gone(memory, mismatch.args[0]):
+            why = f"process {pid} has ended, or has executed another program"
+            raise TargetError("no-such-process", why) from None
         raise TargetError(
             "code-changed",
             f"the code at {mismatch.args[0]:#x} of process {pid} is not what its file says",
             "another tool has patched it, or it was loaded from a different file",
         ) from None
+
+
+def _is_gone(memory: Memory, address: int) -> bool:
+    try:
+        return not memory.read(address, 1)
+    except OSError:
+        return False  # only the code there has gone
 
 
 #: EAGAIN comes where all mappings are locked in memory (mlockall(2)) and the limit on locked memory is reached.
