@@ -49,6 +49,7 @@ static void *calls(void *n) { for (long i = 0; i < (long)n; i++) work(i); return
 
 int main(int argc, char **argv)
 {
+	setvbuf(stdin, NULL, _IONBF, 0); /* letters for the program that it may execute stay unread */
 	for (int letter; (letter = getchar()) != EOF;) {
 		pthread_t threads[8];
 		pid_t child;

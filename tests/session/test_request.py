@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gilk.analysis.analysis import Analysis
-from gilk.errors import TargetError, UsageError
+from gilk.errors import UsageError
 from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.session.places import functions
@@ -90,10 +90,3 @@ def test_functions_of_no_image_are_an_error() -> None:
     with pytest.raises(UsageError) as caught:
         next(functions(Images(), "malloc", "libnone"))
     assert caught.value.slug == "no-such-image"
-
-
-def test_a_process_whose_program_is_not_known_any_more_is_said_to_have_ended() -> None:
-    """The kernel forgets the program of a process that is about to end before its mappings are gone."""
-    with pytest.raises(TargetError) as caught:
-        next(functions(Images(), "malloc"))
-    assert caught.value.slug == "no-such-process"

@@ -43,6 +43,17 @@ def test_a_mapped_file_can_be_read_after_it_was_removed(tmp_path: Path) -> None:
     assert not is_open(copy)
 
 
+def test_a_process_that_is_about_to_end_has_no_images() -> None:
+    """The kernel forgets its program before its mappings are gone, which may have been read before."""
+    with mortal([build("hot8")]) as program:
+        files, maps = Files(program.pid), read_maps(program.pid)
+        assert files.loaded(maps)
+        program.kill()
+        os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+        assert files.loaded(maps) == ()
+        files.close()
+
+
 def is_open(path: Path) -> bool:
     """Whether this process has the file open; no other test uses that name."""
     links = []

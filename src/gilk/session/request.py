@@ -258,10 +258,10 @@ def of_line(process: Code, spec: Spec) -> Iterator[tuple[Loaded, Function, Point
 
 def _meant(process: Code, spec: Spec) -> list[Loaded]:
     images = process.loaded()
-    matching = [image for image in images if (image.is_meant(spec.image) if spec.image else image.main)]
-    if not images or not (matching or spec.image):  # the program is not known once the process is about to end
+    if not images:
         why = "has ended, or executes no code of a file, as a packed program does"
         raise TargetError("no-such-process", f"{process.who} {why}")
+    matching = [image for image in images if (image.is_meant(spec.image) if spec.image else image.main)]
     if not matching:
         names = ", ".join(image.name for image in images)
         raise UsageError("no-such-image", f"no image matches {spec.image!r}", f"there are: {names}")

@@ -42,8 +42,11 @@ class Files:
         return tuple(file.descriptor for file in self._open.values() if file.descriptor >= 0)
 
     def loaded(self, maps: Iterable[Mapping]) -> tuple[Loaded, ...]:
-        """The images in these mappings, main program first. Files that are not ELF are left out."""
+        """The images in these mappings, main program first; none of a process that is about to end, whose program the
+        kernel forgets before its mappings are gone. Files that are not ELF are left out."""
         main = program_of(self._pid)
+        if not main:
+            return ()
         found: dict[str, Loaded] = {}
         for mapping in maps:
             if not mapping.executable or not mapping.path.startswith("/") or mapping.path in found:
