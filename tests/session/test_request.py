@@ -97,3 +97,10 @@ def test_a_process_whose_program_is_not_known_any_more_is_said_to_have_ended() -
     with pytest.raises(TargetError) as caught:
         next(functions(Images(), "malloc"))
     assert caught.value.slug == "no-such-process"
+
+
+def test_a_kernel_has_no_program_and_has_not_ended() -> None:
+    """Aspects look there for the functions of all images then."""
+    with pytest.raises(UsageError) as caught:
+        next(functions(Images((Path("kernel"),), "the kernel"), "malloc"))
+    assert caught.value.slug == "no-such-image"

@@ -259,7 +259,8 @@ def of_line(process: Code, spec: Spec) -> Iterator[tuple[Loaded, Function, Point
 def _meant(process: Code, spec: Spec) -> list[Loaded]:
     images = process.loaded()
     matching = [image for image in images if (image.is_meant(spec.image) if spec.image else image.main)]
-    if not images or not (matching or spec.image):  # the program is not known once the process is about to end
+    of_process = any(image.path.is_absolute() for image in images)  # a kernel is no file, and has no program
+    if not images or (of_process and not (matching or spec.image)):  # not known once a process is about to end
         why = "has ended, or executes no code of a file, as a packed program does"
         raise TargetError("no-such-process", f"{process.who} {why}")
     if not matching:
