@@ -45,6 +45,13 @@ def test_json_has_the_error_of_a_program_that_does_not_compile(dtrace: Dtrace) -
     assert (last["type"], last["error"]["tag"]) == ("error", "D_IDENT_UNDEF")
 
 
+def test_json_says_which_action_could_not_be_carried_out(dtrace: Dtrace) -> None:
+    done = dtrace("--json", "-n", 'BEGIN { setopt("quiet", "um, no"); exit(0); }')
+    (failed,) = (line for line in map(json.loads, done.stdout.splitlines()) if line["type"] == "failed")
+    why = 'couldn\'t set option "quiet" to "um, no": Invalid value for specified option'
+    assert (failed["clause"], failed["action"], failed["why"]) == (1, "setopt", why)
+
+
 def test_messages_go_to_the_terminal_too_when_json_goes_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
     done = dtrace("--json", "-o", tmp_path / "out", "-n", "BEGIN { nothing; }")
     last = json.loads((tmp_path / "out").read_text().splitlines()[-1])

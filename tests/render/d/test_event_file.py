@@ -103,10 +103,12 @@ def test_impossible_numbers_are_written_without_an_error(tmp_path: Path) -> None
     wrong = (
         events.Dropped(events.DropKind.PRINCIPAL, 0, huge),
         events.Faulted(PROBE, 1, 12345, huge),
-        events.ActionFailed(PROBE, 1, "no such file \udcff"),
+        events.ActionFailed(PROBE, 1, "freopen", "no such file \udcff"),
         events.Corrupted("a record"),
     )
-    assert [row["type"] for row in rows(written(tmp_path / "x", *wrong))] == ["dropped", "faulted", "failed", "noted"]
+    told = rows(written(tmp_path / "x", *wrong))
+    assert [row["type"] for row in told] == ["dropped", "faulted", "failed", "noted"]
+    assert told[2]["action"] == "freopen"
 
 
 def test_a_killed_writer_leaves_everything_up_to_the_last_batch(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_texts_of_faults(fault: int, address: int, pc: int | None, text: str) ->
 def test_texts_of_faults_of_the_consumer() -> None:
     text = SAY.library_fault("dt_clause_0", BEGIN, 'couldn\'t freopen() "/x": Permission denied')
     assert text.endswith('(dtrace:::BEGIN): couldn\'t freopen() "/x": Permission denied\n')
+    assert SAY.library_fault("dt_clause_0", BEGIN, "setopt() is told apart", apart=True).endswith(" apart\n\n")
 
 
 WRONG = Diagnostic("D_PROTO_LEN", Span(0, 1), "trace( ) prototype mismatch: 0 args passed, 1 expected")

@@ -105,7 +105,7 @@ class Acting:
     def _system(self, firing: Firing, action: tree.Data) -> events.Event:
         command = self.formatted(self._printf(firing, action))
         if b"\0" in command:
-            return _failed(firing, "couldn't run a command with a NUL in it")
+            return _failed(firing, "system", "couldn't run a command with a NUL in it")
         return events.CommandRan(command, self.outlet.system(command, self.shell))
 
     def _freopen(self, firing: Firing, action: tree.Data) -> events.Event:
@@ -114,7 +114,7 @@ class Acting:
             self.outlet.freopen(name)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            return _failed(firing, f'couldn\'t freopen() "{name.decode(errors="replace")}": {why}')
+            return _failed(firing, "freopen", f'couldn\'t freopen() "{name.decode(errors="replace")}": {why}')
         return events.Redirected(name)
 
     def _ftruncate(self, firing: Firing, action: tree.Data) -> events.Event:
@@ -127,7 +127,7 @@ class Acting:
         try:
             self.options.set(name, value, active=True)
         except BadOption as bad:
-            return _failed(firing, f'couldn\'t set option "{name}" to "{value}": {bad}')
+            return _failed(firing, "setopt", f'couldn\'t set option "{name}" to "{value}": {bad}')
         return events.OptionSet(name, self.options.values[name])
 
 
@@ -136,8 +136,8 @@ def _number(firing: Firing, action: tree.Data, which: int = 0) -> int:
     return int.from_bytes(firing.data[datum.offset : datum.offset + datum.size], "little", signed=True)
 
 
-def _failed(firing: Firing, why: str) -> events.ActionFailed:
-    return events.ActionFailed(firing.probe, firing.part.clause, why)
+def _failed(firing: Firing, action: str, why: str) -> events.ActionFailed:
+    return events.ActionFailed(firing.probe, firing.part.clause, action, why)
 
 
 _VALUES = ("usym", "ufunc", "umod", "uaddr", "sym", "func", "mod", "ustack", "jstack", "stack")

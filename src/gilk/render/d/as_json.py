@@ -127,6 +127,10 @@ def _fault(one: events.Faulted) -> Json:
     return {**_probe(one.probe), "clause": one.clause, "fault": one.kind, "why": why, "address": address}
 
 
+def _failed(one: events.ActionFailed) -> Json:
+    return {**_probe(one.probe), "clause": one.clause, "action": one.action, "why": string(one.why)}
+
+
 def _fired(one: events.ProbeFired) -> Json:
     when = {"time": one.time, "cpu": one.cpu, "pid": one.pid, "tid": one.tid}
     return {**when, **_probe(one.probe), "clause": one.clause}
@@ -151,7 +155,7 @@ _EVENTS: dict[type, tuple[str, Callable[[Any], Json]]] = {
     events.Emptied: ("ftruncate", lambda one: {}),
     events.Dropped: ("dropped", lambda one: {"kind": one.kind.name.lower(), "cpu": one.cpu, "count": one.count}),
     events.Faulted: ("faulted", _fault),
-    events.ActionFailed: ("failed", lambda one: {**_probe(one.probe), "clause": one.clause, "why": string(one.why)}),
+    events.ActionFailed: ("failed", _failed),
     events.Corrupted: ("corrupted", lambda one: {"what": string(one.what)}),
     events.Ended: ("ended", lambda one: {}),
     events.Noted: ("noted", lambda one: {"text": string(one.text)}),

@@ -66,8 +66,8 @@ class Rows:
                 self._add("dropped", text=kind.name.lower(), cpu=cpu, count=count & _64)
             case events.Faulted(kind=kind):
                 self._add("faulted", **_where(event.probe, event.clause), text=FAULTS[kind_of(kind)])
-            case events.ActionFailed(why=why):
-                self._add("failed", **_where(event.probe, event.clause), text=_string(why))
+            case events.ActionFailed(action=action, why=why):
+                self._add("failed", **_where(event.probe, event.clause), action=action, text=_string(why))
             case events.Corrupted(what=text) | events.Noted(text=text):
                 self._add("noted", text=_string(text))
             case events.Refused(probe=probe, reason=reason):

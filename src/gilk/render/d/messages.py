@@ -116,9 +116,10 @@ class Messages:
         text = f"error in {clause} for probe ID {probe.number} ({probe}): "
         return self.error(f"{text}{FAULTS[kind]}{_details(kind, address)}{where}")
 
-    def library_fault(self, clause: str, probe: DProbe, what: str) -> str:
-        """A fault of the consumer itself: in freopen(), setopt()."""
-        return self.error(f"error in {clause} for probe ID {probe.number} ({probe}): {what}")
+    def library_fault(self, clause: str, probe: DProbe, what: str, apart: bool = False) -> str:
+        """A fault of the consumer itself: in freopen(), setopt(). ``apart``: with an empty line behind it, which DTrace
+        has for setopt()."""
+        return self.error(f"error in {clause} for probe ID {probe.number} ({probe}): {what}") + "\n" * apart
 
     def rejected(self, script: str, line: int, diagnostic: Diagnostic, tagged: bool = False) -> str:
         """A script that does not compile. ``tagged`` is the option errtags."""

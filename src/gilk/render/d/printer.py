@@ -71,8 +71,8 @@ class Printer:
                 return messages.drop(lost, count, cpu, self.style.droptags)
             case events.Faulted(probe=probe, clause=clause, kind=fault, address=address):
                 return messages.fault(f"dt_clause_{clause - 1}", probe, fault, address)
-            case events.ActionFailed(probe=probe, clause=clause, why=why):
-                return messages.library_fault(f"dt_clause_{clause - 1}", probe, why)
+            case events.ActionFailed(probe=probe, clause=clause, action=action, why=why):
+                return messages.library_fault(f"dt_clause_{clause - 1}", probe, why, apart=action == "setopt")
             case events.Corrupted(what=what):
                 return messages.corrupt(what)
             case events.Noted(text=text):

@@ -249,10 +249,11 @@ class Faulted:
 
 @dataclass(frozen=True, slots=True)
 class ActionFailed:
-    """An action that gilk could not carry out. ``why`` is a sentence."""
+    """An action that gilk could not carry out, such as ``setopt``. ``why`` is a sentence."""
 
     probe: DProbe
     clause: int
+    action: str
     why: str
 
 
