@@ -67,6 +67,8 @@ def _dry(one: DryShadow) -> str:
         elements += f" ({_accesses(one.accesses)})"
     if one.also:
         elements += f"; it ends in jumps, and may return in {', '.join(map(cell, one.also))}"
+    if one.advised_copies:
+        elements += f"; {', '.join(map(cell, one.advised_copies))}"
     if one.walked:
         elements += f"; the stack is walked for {', '.join(map(cell, one.walked))}"
     if one.verified:

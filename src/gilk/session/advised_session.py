@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gilk.errors import GilkError, UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedPlace
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedCopy, AdvisedPlace
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.leaving import LeavingFunction
@@ -18,6 +18,7 @@ from gilk.session.probing import Points
 from gilk.session.session import Session
 from gilk.splice.access import Accessed
 from gilk.splice.advice import LEAVING
+from gilk.splice.copy_entry import EnteredCopy
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
@@ -51,8 +52,9 @@ class AdvisedSession(Session):
         super().__init__(process, points, threads, ring, private=private)
         self._made = made if made is not None else {}
         #: The instructions without the advice that they were to have, where that was optional, each with the reason;
-        #: calls_left_out has the functions.
+        #: calls_left_out has the functions, copies_left_out copies of functions.
         self.left_out: list[str] = []
+        self.copies_left_out: list[str] = []
         self.calls_left_out: list[str] = []
         self._advised: dict[int, int] = {}  # the number of a probe: the address of the function whose calls have advice
 
@@ -66,29 +68,35 @@ class AdvisedSession(Session):
 
     def advise_all(
         self, advised: Iterable[AdvisedCalls], accesses: Iterable[AdvisedAccess] = (),
-        leaving: Iterable[LeavingFunction] = (),
+        leaving: Iterable[LeavingFunction] = (), copies: Iterable[AdvisedCopy] = (),
     ) -> tuple[Probe, ...]:  # fmt: skip
-        """The same as advise(), for several pieces of advice in one change, and for advice on accesses of variables.
+        """The same as advise(), for several pieces of advice in one change, and for advice on accesses of variables and
+        at copies of functions.
 
         ``leaving``: functions by which calls are left, which then count as left; if one is refused, left_out has it.
         """
         advising.check_process(self.process)
-        self.calls_left_out = []
+        self.calls_left_out, self.copies_left_out, self.left_out = [], [], []
         found = [each for calls in advised for each in self._found(calls)]
         self._check_new([one.place for one in found])
-        accessed, leaves = list(accesses), list(leaving)
+        copied, accessed, leaves = list(copies), list(accesses), list(leaving)
         wanted = [
-            *(point.wanted for one in found for point in one.points),
+            *(point.wanted for one in found for point in one.points), *(one.wanted for one in copied),
             *(one.wanted for one in accessed), *(one.wanted for one in leaves),
         ]  # fmt: skip
         with self._numbered(wanted) as numbers:
             left = iter(numbers)
             wants = [
-                *self._wants(found, left), *(self._want_access(one, next(left)) for one in accessed),
+                *self._wants(found, left), *(self._want_copy(one, next(left)) for one in copied),
+                *(self._want_access(one, next(left)) for one in accessed),
                 *(self._want_leaving(one, next(left)) for one in leaves),
             ]  # fmt: skip
-            may_go = [*(one.partial for one in accessed), *(True for _ in leaves)]
-            spared = {number for number, may in zip(reversed(numbers), reversed(may_go), strict=False) if may}
+            may_go = [
+                *(self.copies_left_out if one.partial else None for one in copied),
+                *(self.left_out if one.partial else None for one in accessed), *(self.left_out for _ in leaves),
+            ]  # fmt: skip
+            last = zip(reversed(numbers), reversed(may_go), strict=False)
+            spared = {number: told for number, told in last if told is not None}
             probes = self._put_in(wants, numbers, spared, _together(found, numbers))
         owners = (one.place for one in found for _ in one.points)
         there = {probe.number for probe in probes}
@@ -108,6 +116,13 @@ class AdvisedSession(Session):
         )
         thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
         made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk, one.bounds)
+        return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
+
+    def _want_copy(self, one: AdvisedCopy, number: int) -> tuple[Entry, Want]:
+        place = one.place
+        ground = self._ground(place.loaded)
+        thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
+        made = EnteredCopy(self._workspace.accessed(ground, self._advice(one.advice)), one.places, thunk)
         return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
 
     def _want_leaving(self, one: LeavingFunction, number: int) -> tuple[Entry, Want]:
@@ -154,12 +169,13 @@ class AdvisedSession(Session):
             seen.add(place.address)
 
     def _put_in(
-        self, wants: list[tuple[Entry, Want]], numbers: range, spared: Collection[int], together: Mapping[int, range]
-    ) -> tuple[Probe, ...]:
+        self, wants: list[tuple[Entry, Want]], numbers: range, spared: Mapping[int, list[str]],
+        together: Mapping[int, range],
+    ) -> tuple[Probe, ...]:  # fmt: skip
         """Put probes in, dormant at first, so that refusals show before the target has changed.
 
-        Probes with numbers in ``spared`` may be refused. If one that is a key of ``together`` is refused, all numbers
-        of its range go. Any other refusal raises UsageError `advice-refused`.
+        Probes with numbers in ``spared`` may be refused; the list there receives the reason. If one that is a key of
+        ``together`` is refused, all numbers of its range go. Any other refusal raises UsageError `advice-refused`.
         """
         self._add(self._handlers())
         made = self._ledger.add(wants, active=False)
@@ -167,7 +183,9 @@ class AdvisedSession(Session):
             refused = {key: why for plan in made.plans for key, why in plan.refusals.items()}
             here = [(n, self._everything[n].point, refused[n]) for n in numbers if n in refused]
             advising.refuse((point, why) for n, point, why in here if n not in spared and n not in together)
-            self.left_out = [f"{point}: {why}" for n, point, why in here if n in spared]
+            for n, point, why in here:
+                if n in spared:
+                    spared[n].append(f"{point}: {why}")
             self.calls_left_out += [f"{point}: {why} (advice-refused)" for n, point, why in here if n in together]
             gone = {each for n, _, _ in here if n in together for each in together[n]}
             if gone:

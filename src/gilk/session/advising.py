@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gilk.analysis.model import End, Function
 from gilk.errors import UsageError
+from gilk.image.value_place import ValuePlace
 from gilk.inputs import read_text
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature, parse
@@ -111,6 +112,24 @@ class AdvisedAccess:
         assert one is not None
         place = self.place
         return Wanted(place.loaded, place.function, place.point, CFunction(one.source, one.function), "other")
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedCopy:
+    """Advice where calls of a function begin in a copy of it. ``advice`` is C for the beginning of copies
+    (lang/aspect/code/copies.py). ``places``: those of the arguments that it uses, by their numbers, in the process.
+    ``partial``: the copy may go without advice if it is refused.
+    """
+
+    place: Place
+    advice: Advice
+    places: tuple[ValuePlace | None, ...]
+    partial: bool = False
+
+    @property
+    def wanted(self) -> Wanted:
+        place, named = self.place, CFunction(self.advice.source, self.advice.function)
+        return Wanted(place.loaded, place.function, place.point, named, "other")
 
 
 def check_process(process: Target) -> None:

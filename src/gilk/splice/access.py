@@ -30,14 +30,14 @@ from gilk.splice.relocate import relocate
 from gilk.values import dataclass
 
 _EVERYTHING: Final = FLAGS | (1 << 16) - 1
-_FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
-_ADDRESS, _R11, _FLAGS, _KEPT, _KEPT_FLAGS, _SIZE = 64, 72, 80, 88, 96, 104  # in struct gilk_access
+FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
+_ADDRESS, R11, _FLAGS, KEPT, _KEPT_FLAGS, _SIZE = 64, 72, 80, 88, 96, 104  # in struct gilk_access
 _WHOLE, _AHEAD, _BEHIND, _TRIED, _DECIDED = range(5)  # enum gilk_access_phase
 _SITE: Final = struct.Struct("<4I")
 _POP_FLAGS: Final = b"\x8f\x44\x24" + bytes((_FLAGS,))  # pop qword ptr [rsp + 80]
 _PUSH_FLAGS: Final = b"\xff\x74\x24" + bytes((_FLAGS,))
-_POP_KEPT: Final = b"\x8f\x44\x24" + bytes((_KEPT,))
-_PUSH_KEPT: Final = b"\xff\x74\x24" + bytes((_KEPT,))
+_POP_KEPT: Final = b"\x8f\x44\x24" + bytes((KEPT,))
+_PUSH_KEPT: Final = b"\xff\x74\x24" + bytes((KEPT,))
 _R11_AT_R11: Final = {1: b"\x45\x8a\x1b", 2: b"\x66\x45\x8b\x1b", 4: b"\x45\x8b\x1b", 8: b"\x4d\x8b\x1b"}
 _R11_AT_RSP: Final = {
     1: b"\x44\x8a\x1c\x24", 2: b"\x66\x44\x8b\x1c\x24", 4: b"\x44\x8b\x1c\x24", 8: b"\x4c\x8b\x1c\x24",
@@ -121,6 +121,35 @@ class Accessed:
         _Emission(self, builder, context).emit()
 
 
+def call_advice(
+    builder: CodeBuilder, context: Context, thunk: int, advice: AccessAdvice, number: int, failed: int,
+    size: int = 0, phase: int = _WHOLE, skipped: int = 0,
+) -> None:  # fmt: skip
+    """Append a call of advice by way of the thunk, and the constants of its site. Behind the call registers and flags
+    are unchanged, r11 too: struct gilk_access keeps it. If there is no advice to run, the patch goes on at ``failed``.
+    """
+    site, turned = builder.label(), bool(context.live & DIRECTION)
+    builder.emit(asm.PUSHF + _POP_FLAGS + asm.CLD if turned else b"")
+    builder.local(asm.LEA_R11_RIP, site)
+    builder.external(asm.CALL32, thunk)
+    builder.emit(_PUSH_FLAGS + asm.POPF if turned else b"")
+    out = builder.label() if turned else failed
+
+    def lay() -> None:
+        if out != failed:
+            builder.place(out)
+            builder.emit(_PUSH_FLAGS + asm.POPF)
+            builder.local(asm.JMP32, failed)
+        builder.place(site)
+        builder.local(b"", out)
+        builder.external(b"", advice.entry)
+        builder.emit(_SITE.pack(advice.vectors, number, size, phase))
+        builder.external(b"", context.address)
+        builder.local(b"", skipped or out)
+
+    builder.cold(lay)
+
+
 def last(instruments: list[Instrument]) -> list[Instrument]:
     """The instruments with those on accesses moved behind all others, because an access instrument contains the
     instruction.
@@ -138,12 +167,11 @@ class _Emission:
         self._of, self._read, self._write = accessed.of, accessed.read, accessed.write
         self._accessed, self._builder, self._context = accessed, builder, context
         self._end, self._plain = builder.label(), builder.label()
-        self._turned = bool(context.live & DIRECTION)
 
     def emit(self) -> None:
         """Append the code of the instrument. If there is no advice to run, the instruction runs as in the program."""
         builder = self._builder
-        builder.emit(asm.lea_stack(asm.RSP, -_FRAME) + asm.store_stack(asm.R11, _R11))
+        builder.emit(asm.lea_stack(asm.RSP, -FRAME) + asm.store_stack(asm.R11, R11))
         self._load_address()
         builder.emit(asm.store_stack(asm.R11, _ADDRESS))
         if self._accessed.bounds and self._of.means is not Means.STRING:
@@ -158,7 +186,7 @@ class _Emission:
             self._observe()
         else:
             self._observe_once()
-        builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+        builder.emit(asm.lea_stack(asm.RSP, FRAME))
         builder.place(self._end)
 
     def _load_address(self) -> None:
@@ -181,7 +209,7 @@ class _Emission:
         program. The address stays in r11.
         """
         builder, far, flags = self._builder, self._builder.label(), bool(self._context.live & FLAGS)
-        builder.emit(asm.store_stack(asm.RAX, _KEPT))
+        builder.emit(asm.store_stack(asm.RAX, KEPT))
         builder.emit(asm.LAHF + asm.SETO_AL + asm.store_stack(asm.RAX, _KEPT_FLAGS) if flags else b"")
         builder.emit(_LOAD_RAX + bounds.to_bytes(8, "little") + _NOT_RAX + _CMP_R11_RAX)
         builder.local(asm.JC32, far)
@@ -192,7 +220,7 @@ class _Emission:
         def lay() -> None:
             builder.place(far)
             self._uncompare(flags)
-            builder.emit(asm.load_stack(asm.R11, _R11) + asm.lea_stack(asm.RSP, _FRAME))
+            builder.emit(asm.load_stack(asm.R11, R11) + asm.lea_stack(asm.RSP, FRAME))
             if self._of.means is not Means.READ_ONCE:
                 builder.mark(self._context.address, False)
                 relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
@@ -204,7 +232,7 @@ class _Emission:
         """Restore the registers and flags that the comparison has changed."""
         if flags:
             self._builder.emit(asm.load_stack(asm.RAX, _KEPT_FLAGS) + asm.ADD_AL_127 + asm.SAHF)
-        self._builder.emit(asm.load_stack(asm.RAX, _KEPT))
+        self._builder.emit(asm.load_stack(asm.RAX, KEPT))
 
     def _load_string(self) -> None:
         """Load the address that a string instruction writes to into r11, and store the size of its write for the C
@@ -227,7 +255,7 @@ class _Emission:
         builder.cold(self._lay_plain)
         self._call(self._write, _DECIDED if self._accessed.replaces else _AHEAD, self._plain, skipped)
         relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
-        builder.emit(asm.store_stack(asm.R11, _R11))
+        builder.emit(asm.store_stack(asm.R11, R11))
         self._call(self._write, _BEHIND, behind)
         builder.place(behind)
 
@@ -246,10 +274,10 @@ class _Emission:
         elif self._of.reads:
             self._fill()
         else:
-            builder.emit(asm.load_stack(asm.R11, _R11))
+            builder.emit(asm.load_stack(asm.R11, R11))
         builder.emit(exchanged(self._of.instruction))
         if self._write is not None:
-            builder.emit(asm.store_stack(asm.R11, _R11))
+            builder.emit(asm.store_stack(asm.R11, R11))
             self._call(self._write, _WHOLE, drained)
             builder.cold(lambda: self._lay_drain(drained))
         elif self._of.writes:
@@ -267,7 +295,7 @@ class _Emission:
             self._call(self._write, _AHEAD, self._plain)
         relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
         if self._write is not None:
-            builder.emit(asm.store_stack(asm.R11, _R11))
+            builder.emit(asm.store_stack(asm.R11, R11))
             self._call(self._write, _BEHIND, behind)
         builder.place(behind)
 
@@ -298,36 +326,15 @@ class _Emission:
         self._builder.place(behind)
 
     def _call(self, advice: AccessAdvice, phase: int, failed: int, skipped: int = 0) -> None:
-        """Call advice by way of the thunk. Behind the call registers and flags are unchanged, r11 too: struct
-        gilk_access keeps it.
-        """
-        builder, site = self._builder, self._builder.label()
-        builder.emit(asm.PUSHF + _POP_FLAGS + asm.CLD if self._turned else b"")
-        builder.local(asm.LEA_R11_RIP, site)
-        builder.external(asm.CALL32, self._accessed.thunk)
-        builder.emit(_PUSH_FLAGS + asm.POPF if self._turned else b"")
-        out = builder.label() if self._turned else failed
-
-        def lay() -> None:
-            if out != failed:
-                builder.place(out)
-                builder.emit(_PUSH_FLAGS + asm.POPF)
-                builder.local(asm.JMP32, failed)
-            builder.place(site)
-            builder.local(b"", out)
-            builder.external(b"", advice.entry)
-            size = 0 if self._of.means is Means.STRING else self._of.size
-            builder.emit(_SITE.pack(advice.vectors, self._accessed.number, size, phase))
-            builder.external(b"", self._context.address)
-            builder.local(b"", skipped or out)
-
-        builder.cold(lay)
+        size = 0 if self._of.means is Means.STRING else self._of.size
+        thunk, number = self._accessed.thunk, self._accessed.number
+        call_advice(self._builder, self._context, thunk, advice, number, failed, size, phase, skipped)
 
     def _lay_plain(self) -> None:
         """Lay the path on which the instruction runs as in the program."""
         builder = self._builder
         builder.place(self._plain)
-        builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+        builder.emit(asm.lea_stack(asm.RSP, FRAME))
         builder.mark(self._context.address, False)
         relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
         builder.local(asm.JMP32, self._end)
@@ -338,21 +345,21 @@ class _Emission:
         if self._of.size in _AT_RAX_R11:
             self._drain()
         else:
-            self._builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+            self._builder.emit(asm.lea_stack(asm.RSP, FRAME))
             relocate(self._builder, self._of.instruction, self._of.raw, self._of.bias)  # a store, made once more
             self._builder.local(asm.JMP32, self._end)
             return
-        self._builder.emit(asm.lea_stack(asm.RSP, _FRAME))
+        self._builder.emit(asm.lea_stack(asm.RSP, FRAME))
         self._builder.local(asm.JMP32, self._end)
 
     def _fill(self) -> None:
         """Copy the value to be read onto the stack. Its address is in r11, whose own value is restored."""
         size = self._of.size
-        self._builder.emit(_R11_AT_R11[size] + _AT_RSP_R11[size] + asm.load_stack(asm.R11, _R11))
+        self._builder.emit(_R11_AT_R11[size] + _AT_RSP_R11[size] + asm.load_stack(asm.R11, R11))
 
     def _drain(self) -> None:
         """Store the written value from the stack to the memory operand."""
         size = self._of.size
-        self._builder.emit(asm.store_stack(asm.R11, _R11) + asm.store_stack(asm.RAX, _KEPT))
+        self._builder.emit(asm.store_stack(asm.R11, R11) + asm.store_stack(asm.RAX, KEPT))
         self._builder.emit(asm.load_stack(asm.RAX, _ADDRESS) + _R11_AT_RSP[size] + _AT_RAX_R11[size])
-        self._builder.emit(asm.load_stack(asm.RAX, _KEPT) + asm.load_stack(asm.R11, _R11))
+        self._builder.emit(asm.load_stack(asm.RAX, KEPT) + asm.load_stack(asm.R11, R11))

@@ -16,6 +16,7 @@ from typing import Self
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
+from gilk.splice.copy_entry import EnteredCopy
 from gilk.splice.frame import FLAGS, enter, frame_for, leave, scratch
 from gilk.splice.host import Context, Host
 from gilk.splice.instrument import Instrument
@@ -212,14 +213,15 @@ def last(instruments: list[Instrument]) -> list[Instrument]:
     """The instruments, with those of advice moved behind all others and joined so that there is one of each kind.
 
     A LeavingEntry comes behind the advice: until the function itself goes on, the calls that it will leave are under
-    way, and advice in its place may keep it from leaving any.
+    way, and advice in its place may keep it from leaving any. So does an EnteredCopy: a function that begins with a
+    copy of another one is called before that one.
     """
     found = [each for each in instruments if isinstance(each, Advised)]
     if not found:
         return instruments
-    leaving = [each for each in instruments if isinstance(each, LeavingEntry)]
-    others = (each for each in instruments if not isinstance(each, Advised | LeavingEntry))
-    return [*others, *_joined(found), *leaving]
+    behind = [each for each in instruments if isinstance(each, EnteredCopy | LeavingEntry)]
+    others = (each for each in instruments if not isinstance(each, Advised | EnteredCopy | LeavingEntry))
+    return [*others, *_joined(found), *behind]
 
 
 def _joined(found: Sequence[Advised]) -> list[Advised]:

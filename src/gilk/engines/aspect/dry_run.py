@@ -7,14 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.engines.aspect.access_shadows import AccessShadow
-from gilk.engines.aspect.inlined_copies import check_copies, copies_of, left_out
+from gilk.engines.aspect.inlined_copies import ShadowCopies, copies_of, left_out
 from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
 from gilk.engines.aspect.shadows import Shadow
 from gilk.engines.aspect.standing import stacks
 from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, walked_for
 from gilk.lang.aspect.woven import DryShadow, WovenElement
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint, check_process, wanted
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCopy, AdvisedPoint, check_process, wanted
+from gilk.session.request import Wanted
 from gilk.splice.advice import ReachedEntry
 from gilk.targets.process import Process
 from gilk.values import dataclass
@@ -22,12 +23,19 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _Calls:
-    """A function with its advice, and the points that this needs. ``why``: the reason why it cannot be had, or ""."""
+    """A function with its advice, and the points that this needs, without those at ``copies``. ``why``: the reason why
+    it cannot be had, or ""."""
 
     shadow: Shadow
     advice: Advice
     points: tuple[AdvisedPoint, ...]
     why: str
+    copies: tuple[AdvisedCopy, ...] = ()
+    copies_named: tuple[str, ...] = ()
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        return [*(each.wanted for each in self.points), *(each.wanted for each in self.copies)]
 
 
 #: An access and its advice; accesses that are told together have equal keys: image, function, elements.
@@ -40,46 +48,51 @@ class DryRun:
     Raises CompileError."""
 
     def __init__(
-        self, process: Process, calls: Iterable[tuple[Shadow, Advice]],
+        self, process: Process, calls: Iterable[tuple[Shadow, Advice, ShadowCopies, Advice | None]],
         accesses: Iterable[tuple[AccessShadow, AdvisedAccess]], without: Iterable[str],
     ) -> None:  # fmt: skip
         self._process = process
-        self._calls = [self._looked_at(*each) for each in calls]
+        looked = [(self._looked_at(*each), each[2]) for each in calls]
+        self._calls, self._copies = [one for one, _ in looked], [copies for _, copies in looked]
         self._accesses, self._without = list(accesses), tuple(without)
         self._planned = self._plan()
         self._stacks = stacks(process)
 
-    def _looked_at(self, shadow: Shadow, advice: Advice) -> _Calls:
+    def _looked_at(self, shadow: Shadow, advice: Advice, copies: ShadowCopies, at_copies: Advice | None) -> _Calls:
         points: list[AdvisedPoint] = []
 
         def look() -> None:
             check_process(self._process)
             self._process.check_hits()
-            check_copies(shadow)
+            copies.check()
             points.extend(wanted(self._process, shadow.view.entry, advice, advice.compiled().proceeds))
 
         why = _why(look)
-        return _Calls(shadow, advice, () if why else tuple(points), why)
+        if why or at_copies is None:
+            return _Calls(shadow, advice, () if why else tuple(points), why)
+        at_copies.compiled()
+        return _Calls(shadow, advice, tuple(points), why, tuple(copies.advised(at_copies)), copies.words)
 
     def _plan(self) -> Planned:
         """The outcomes of all points but those of accesses by address, of which there are thousands."""
         named = [advised.wanted for shadow, advised in self._accesses if not shadow.by_address]
-        return planned(self._process, [*(one.wanted for each in self._calls for one in each.points), *named])
+        return planned(self._process, [*(one for each in self._calls for one in each.wanted), *named])
 
     def shadows(self) -> Iterator[DryShadow]:
         yield from map(self._of_calls, self._calls)
         yield from self._of_accesses()
-        for without in (*self._without, *left_out(one.shadow for one in self._calls)):
+        for without in (*self._without, *left_out(self._copies)):
             yield DryShadow(self._process.pid, "", "", (), "", left_out=without)
 
     def _of_calls(self, one: _Calls) -> DryShadow:
-        met, points = one.shadow.met, [each.wanted for each in one.points]
+        met, points = one.shadow.met, one.wanted
         why = one.why or refusal(self._planned, points)
         if why and met.partial:
             return DryShadow(self._process.pid, met.image, met.function, (), "", left_out=f"{met.function}: {why}")
         also = dict.fromkeys(each.wanted.function.name for each in one.points if each.kind is ReachedEntry)
         return DryShadow(
             self._process.pid, met.image, met.function, _elements(met.elements), why, points=len(points),
+            advised_copies=one.copies_named,
             also=tuple(also), walked=walked_for(met.elements), verified=verifies(met.elements),
             by_thread=asks_threads(met.elements), copies=copies_of(one.shadow),
             tactics=tactics(self._planned, points), calls=one.advice.compiled().calls if points else (),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.alias_shadows import AliasShadows
-from gilk.engines.aspect.inlined_copies import check_copies, left_out
+from gilk.engines.aspect.inlined_copies import ShadowCopies, left_out, shadow_copies
 from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
@@ -20,6 +20,7 @@ from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import TargetError
 from gilk.lang.aspect.checked import CheckedFile, CheckedFunction
 from gilk.lang.aspect.code.accessing import MetAccess, woven_access
+from gilk.lang.aspect.code.copies import woven_copy
 from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, verifies
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenReport, WovenSummary
@@ -86,6 +87,15 @@ class WovenProcess:
             self._alike[alike] = Advice(made.text, WOVEN, made.signature, made.when, path, made.declarations)
         return self._alike[alike]
 
+    def copies(self) -> list[tuple[ShadowCopies, Advice | None]]:
+        """The copies of each function, and the advice that they get; None if there are no copies that can have it."""
+        found = [shadow_copies(one) for one in self.shadows]
+        return [(one, self._at_copies(one.shadow) if one.found else None) for one in found]
+
+    def _at_copies(self, shadow: Shadow) -> Advice:
+        made = woven_copy(self._file, shadow.met, self._layout.tables)
+        return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
+
     def accessed(self) -> list[AdvisedAccess]:
         made: dict[int, Advice] = {}
         return [
@@ -108,7 +118,8 @@ class WovenProcess:
         from gilk.engines.aspect.dry_run import DryRun  # late: it is for this alone
 
         accesses = zip(self.accesses, self.accessed(), strict=True)
-        return DryRun(self.process, self.advice(), accesses, self.left_out).shadows()
+        calls = zip(self.advice(), self.copies(), strict=True)
+        return DryRun(self.process, ((*one, *copies) for one, copies in calls), accesses, self.left_out).shadows()
 
     @property
     def over(self) -> bool:
@@ -151,15 +162,17 @@ class WovenProcess:
 
         Raises UsageError, CompileError, TargetError; then unweave() has to be called.
         """
-        for each in self.shadows:
-            check_copies(each)
-        self._left_out += left_out(self.shadows)
+        copies = self.copies()
+        for one, _ in copies:
+            one.check()
+        self._left_out += left_out(one for one, _ in copies)
+        copied = [each for one, made in copies if made is not None for each in one.advised(made)]
         calls = [
-            AdvisedCalls(one.view.entry, advice, one.met.number, one.met.function, one.met.partial)
-            for one, advice in self.advice()
+            AdvisedCalls(shadow.view.entry, advice, shadow.met.number, shadow.met.function, shadow.met.partial)
+            for shadow, advice in self.advice()
         ]
         asks = verifies(tuple(self._elements)) or any(one.met.tracked for one in self.shadows)
-        self.session.advise_all(calls, self.accessed(), leaving(self.process) if asks else ())
+        self.session.advise_all(calls, self.accessed(), leaving(self.process) if asks else (), copied)
 
     def stay(self) -> None:
         """Have everything stay when gilk is killed, for as long as the common state says so. Raises TargetError."""
@@ -230,7 +243,9 @@ class WovenProcess:
     def left_out(self) -> tuple[str, ...]:
         """Messages about accesses and functions that are left out, since their aspects are `partial`."""
         session = self._session
-        return (*self._left_out, *((*session.left_out, *session.calls_left_out) if session is not None else ()))
+        if session is None:
+            return tuple(self._left_out)
+        return (*self._left_out, *session.left_out, *session.calls_left_out, *session.copies_left_out)
 
     @property
     def session(self) -> AdvisedSession:

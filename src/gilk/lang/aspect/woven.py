@@ -104,6 +104,7 @@ class DryShadow:
     may return. ``walked``: the functions that are looked for on the stack; ``verified``: calls that are recorded are
     compared with the stack. ``by_thread``: each hit asks whether its thread is a member of a group. ``copies``: where
     the function is inlined, or copied, "" if nowhere; None if there is no debug information that tells.
+    ``advised_copies``: which of these have the advice, too, in words: ``inlined copy in main``, ``copy f.constprop.0``.
     ``tactics``: how many of the splices there are of each tactic. ``calls``: what the C calls, of the program and its
     libraries. ``inside``: the threads that are in calls of the function now, by their numbers.
     """
@@ -121,6 +122,7 @@ class DryShadow:
     verified: bool = False
     by_thread: bool = False
     copies: str | None = ""
+    advised_copies: tuple[str, ...] = ()
     tactics: tuple[tuple[str, int], ...] = ()
     calls: tuple[str, ...] = ()
     inside: tuple[int, ...] = ()

@@ -50,7 +50,7 @@ _PROCEED_WRITE = """\
 #define gilk_proceed_with(gilk_new) ({ struct gilk_arguments gilk_packed; gilk_typed_t gilk_given = (gilk_new); \
 	gilk_same(&gilk_packed, gilk_came); gilk_move(&gilk_packed.value, &gilk_given, sizeof gilk_given); \
 	gilk_packed.argument_0 = gilk_packed.value; gilk_inner(gilk_call, gilk_at, &gilk_packed); })"""
-_SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_where"), False)
+FRAME_SIGNATURE = CSignature("void", WOVEN, ("void *gilk_frame", "const void *gilk_where"), False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> W
         *advice_functions(met, file.source), runners(met), _original(met), nest(met), _entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
-    return WovenText("\n".join(parts), declarations, _SIGNATURE, When.BEFORE)
+    return WovenText("\n".join(parts), declarations, FRAME_SIGNATURE, When.BEFORE)
 
 
 def _head(met: MetAccess) -> Iterator[str]:

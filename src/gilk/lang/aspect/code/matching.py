@@ -74,7 +74,7 @@ if (!gilk_reaches(gilk_offset, gilk_came->size, {length_of(one.alias, names)})) 
 
 
 def _caller(one: MetAlternative) -> str:
-    among = " || ".join(f"gilk_is_among({at}UL, *gilk_own_call()->rsp)" for at in one.callers)
+    among = " || ".join(f"gilk_is_among({at}UL, gilk_caller)" for at in one.callers)
     return f"if (!({among})) break;\n" if among else ""
 
 

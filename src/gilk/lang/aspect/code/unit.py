@@ -63,7 +63,7 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
         *head(file, met.elements, tables), *_place(), *walking(met.elements), *typed(aspects),
-        *_call(met, aspects), *regions(aspects), OLDEST_FIRST, *_forward(met), *commits(aspects),
+        *call_types(met, aspects), *regions(aspects), OLDEST_FIRST, *_forward(met), *commits(aspects),
         *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
@@ -106,6 +106,7 @@ def _place() -> Iterator[str]:
     values = f"{about}->function, {about}->image, {about}->address, (const void *)gilk_own_call()->caller"
     yield "struct gilk_join_point { const char *function, *image; const void *pc, *caller; };"
     yield f"#define jp ((struct gilk_join_point){{{values}}})"
+    yield "#define gilk_caller (*gilk_own_call()->rsp)"
 
 
 def table_function(table: CheckedTable, at: int) -> str:
@@ -135,7 +136,7 @@ def typed(aspects: Sequence[NumberedAspect], kernel: bool = False) -> Iterator[s
         yield from structs(aspect, kernel)
 
 
-def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+def call_types(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     """Declarations of the arguments, and of a call under way."""
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     arguments = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
@@ -218,20 +219,8 @@ def _entered(met: MetFunction) -> Iterator[str]:
     sign = signature(met)
     given = ", ".join(f"gilk_given_{n}" for n, _ in enumerate(sign.parameters))
     fill = "".join(f"gilk_call.came.argument_{n} = gilk_given_{n};\n" for n, _ in enumerate(sign.parameters))
-    begin = f"""\
-struct gilk_woven_call gilk_call;
-unsigned gilk_n;
-{fill}gilk_call.on = {_on(met)};
-if (!gilk_call.on) {{ MISSED }}
-{{
-gilk_keep_errno;
-gilk_call.matched = gilk_at_before(gilk_call.on, &gilk_call.came, 0, gilk_call.list, 0);
-for (gilk_n = 0; gilk_n < gilk_call.matched; gilk_n++) gilk_observe(gilk_call.list + gilk_n);
-gilk_restore_errno;
-}}
-"""
     if met.observes_entries_only:
-        yield f"void {WOVEN}({sign.fixed})\n{{\n{begin.replace('MISSED', 'return;')}}}"
+        yield f"void {WOVEN}({sign.fixed})\n{{\n{observing(fill, on(met.elements), 'return;')}}}"
         return
     yield _original(met, given)
     yield nest(met)
@@ -239,7 +228,25 @@ gilk_restore_errno;
     goes_on = "gilk_advice_proceed(); return;" if void else "return gilk_advice_proceed();"
     missed = goes_on if met.waits else "gilk_advice_pass();"
     last = f"{'' if void else 'return '}gilk_next(&gilk_call, 0, &gilk_call.came);"
-    yield f"{sign.result} {WOVEN}({sign.declared})\n{{\n{begin.replace('MISSED', missed)}{last}\n}}"
+    yield f"{sign.result} {WOVEN}({sign.declared})\n{{\n{observing(fill, _on(met), missed)}{last}\n}}"
+
+
+def observing(fill: str, asked: str, missed: str) -> str:
+    """C that runs the advice before a call. ``fill`` fills the arguments in; ``missed`` is done instead if no aspect of
+    those ``asked`` for is on.
+    """
+    return f"""\
+struct gilk_woven_call gilk_call;
+unsigned gilk_n;
+{fill}gilk_call.on = {asked};
+if (!gilk_call.on) {{ {missed} }}
+{{
+gilk_keep_errno;
+gilk_call.matched = gilk_at_before(gilk_call.on, &gilk_call.came, 0, gilk_call.list, 0);
+for (gilk_n = 0; gilk_n < gilk_call.matched; gilk_n++) gilk_observe(gilk_call.list + gilk_n);
+gilk_restore_errno;
+}}
+"""
 
 
 def _original(met: MetFunction, given: str) -> str:
