@@ -90,3 +90,10 @@ def test_functions_of_no_image_are_an_error() -> None:
     with pytest.raises(UsageError) as caught:
         next(functions(Images(), "malloc", "libnone"))
     assert caught.value.slug == "no-such-image"
+
+
+def test_a_point_without_an_image_means_none_of_a_kernel() -> None:
+    """Aspects look there for the functions of all images then."""
+    with pytest.raises(UsageError) as caught:
+        next(functions(Images((Path("kernel"),), "the kernel"), "malloc"))
+    assert caught.value.slug == "no-such-image"
