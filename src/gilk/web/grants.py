@@ -82,7 +82,9 @@ class Grants:
         """
         if identity == KERNEL:
             if not self.kernel:
-                raise TargetError("not-granted", "this window may not reach the kernel", "start it with gilk web --kernel")
+                raise TargetError(
+                    "not-granted", "this window may not reach the kernel", "start it with gilk web --kernel"
+                )
             return KERNEL
         if identity == LAB:
             if not self.lab:
