@@ -106,6 +106,8 @@ def test_an_instrument_is_written_and_used_by_mouse_and_keys(
     editor = page.get_by_label("mine.c")
     editor.fill(WRONG)
     expect(page.locator(".mark-wrong")).to_have_text("zwei")
+    field, behind = editor.bounding_box(), page.locator(".behind").bounding_box()
+    assert field == behind, "marks are seen wherever the text is"
     suits(page, "C with a problem")
     narrow(page, "C with a problem")
     page.get_by_role("button", name="line 6, column").click()

@@ -167,7 +167,7 @@ def _check_places(values: Json, lab: bool) -> None:
     lab. Raises ToldError `not-granted`, `kernel-is-shown`.
     """
     if values["machine"] == LAB and not lab:
-        raise ToldError("not-granted", "this window has no lab", "gilk web --on lab has one")
+        raise ToldError("not-granted", "this window has no lab", "start it with gilk web --on lab")
     if values["machine"] not in ("", LAB) or (KERNEL in values["targets"] and not values["machine"]):
         message = "the window puts nothing into this machine's kernel, nor into one that is reached over ssh"
         raise ToldError("kernel-is-shown", message, "gilk experiment run does")

@@ -82,11 +82,13 @@ class Grants:
         """
         if identity == KERNEL:
             if not self.kernel:
-                raise TargetError("not-granted", "this window may not reach the kernel", "gilk web --kernel may")
+                raise TargetError(
+                    "not-granted", "this window may not reach the kernel", "start it with gilk web --kernel"
+                )
             return KERNEL
         if identity == LAB:
             if not self.lab:
-                raise TargetError("not-granted", "this window has no lab", "gilk web --on lab has one")
+                raise TargetError("not-granted", "this window has no lab", "start it with gilk web --on lab")
             return LAB
         if identity.startswith(_PROCESS):
             return self._process(identity)

@@ -40,6 +40,11 @@ export function s(name, facts, ...children) {
   return fill(document.createElementNS(SVG, name), facts, children);
 }
 
+// The pixels that the page has beside its margins and a scroll bar, for pictures that fill it.
+export function roomWide() {
+  return Math.max(280, (document.querySelector("main")?.clientWidth ?? 0) - 56);
+}
+
 export function show(place, ...children) {
   place.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // A flame graph of counts by stacks: callers below, callees above them, each box as wide as its count.
 
-import { h, number, s } from "./dom.js";
+import { h, number, roomWide, s } from "./dom.js";
 
-const [WIDTH, ROW, NARROWEST, LETTER] = [960, 18, 1, 6.7]; // pixels
+const [ROW, NARROWEST, LETTER] = [18, 1, 6.7]; // pixels
 const DEEPEST = 64;
 
 // The flame graph of `counts`, which are [frames, count] with the outermost frame first; null if all are zero.
@@ -12,11 +12,12 @@ export function flame(name, counts) {
   for (const [frames, count] of counts) grow(root, frames, count);
   if (!root.count) return null;
   const boxes = [];
-  const depth = draw(root, 0, WIDTH, 0, root.count, boxes);
+  const whole = roomWide();
+  const depth = draw(root, 0, whole, 0, boxes);
   const height = (depth + 1) * ROW;
   const label = `Flame graph of @${name}: callers below, as wide as they count`;
   return h("div", { class: "heatmap flame", "data-of": `flame of ${name}`, tabindex: 0, role: "region", "aria-label": label },
-    s("svg", { width: WIDTH, height, role: "img", "aria-label": `${label}; the table below has the counts` },
+    s("svg", { width: whole, height, role: "img", "aria-label": `${label}; the table below has the counts` },
       boxes.map(([frame, x, width, row]) => s("g", null,
         s("rect", { class: `shade${2 + (row % 3)}`, x, y: height - (row + 1) * ROW, width: Math.max(NARROWEST, width - 1), height: ROW - 1 }),
         s("title", null, `${frame.name}: ${number(frame.count)}, ${((100 * frame.count) / root.count).toFixed(1)} %`),
@@ -34,12 +35,12 @@ function grow(root, frames, count) {
 }
 
 // Add the boxes of a frame and of its callees to `boxes`; returns the highest row.
-function draw(frame, x, width, row, whole, boxes) {
+function draw(frame, x, width, row, boxes) {
   boxes.push([frame, x, width, row]);
   let [left, highest] = [x, row];
   for (const inner of [...frame.inner.values()].sort((one, other) => (one.name < other.name ? -1 : 1))) {
-    const wide = (WIDTH * inner.count) / whole;
-    if (wide >= NARROWEST) highest = Math.max(highest, draw(inner, left, wide, row + 1, whole, boxes));
+    const wide = (width * inner.count) / frame.count;
+    if (wide >= NARROWEST) highest = Math.max(highest, draw(inner, left, wide, row + 1, boxes));
     left += wide;
   }
   return highest;

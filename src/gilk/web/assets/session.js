@@ -79,7 +79,7 @@ function blocksOf(first) {
   const found = first.requests.map((each) => POINT.exec(each)).filter(Boolean);
   const links = new Map(found.map(([, image, name]) => [name, new URLSearchParams(image ? { at: name, image } : { at: name })]));
   if (first.aggregations || first.planned || !links.size) return null;
-  return h("p", null, "The hits in its graph: ", [...links].map(([name, words], at) =>
+  return h("p", null, "See the hits in the graph of ", [...links].map(([name, words], at) =>
     [at ? ", " : "", h("a", { href: `/target/${first.target}/function?${words}` }, name)]));
 }
 
@@ -90,7 +90,7 @@ function records(last) {
     ["Point", "name", (one) => one.point],
     ["Thread", "number lesser", (one) => one.tid],
     ["Value", "number", (one) => one.text ?? one.value ?? ""],
-    ["Second", "number", (one) => one.extra ?? ""],
+    ...(last.some((one) => one.extra !== undefined) ? [["Second value", "number", (one) => one.extra ?? ""]] : []),
   ], last.toReversed()));
 }
 
@@ -154,8 +154,9 @@ function traced(state) {
     report?.text ? h("pre", { tabindex: 0, class: "printed", role: "region", "aria-label": "Report" }, lines(report.text)) : null);
 }
 
+// Instruments that only make records count no hits.
 export function facts(state) {
-  const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits], ["records", state.records],
+  const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits || !state.records ? state.hits : undefined], ["records", state.records],
     ["bytes printed", state.bytes], ["dropped", state.drops ?? 0]]
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => [name, typeof value === "number" ? number(value) : value]);
@@ -232,8 +233,8 @@ function histogram(name, each) {
   const most = Math.max(...each.octaves);
   const rows = each.octaves.slice(low, high + 1).map((count, at) => [range(low + at), count]);
   return h("figure", null,
-    h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}; about half take ${duration(each.p50)} or less, `
-      + `90 of 100 ${duration(each.p90)} or less, 99 of 100 ${duration(each.p99)} or less`),
+    h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}: half take about ${duration(each.p50)} or less; 90 %: ${duration(each.p90)}; `
+      + `99 %: ${duration(each.p99)}`),
     table(`Times of ${name}`, [
       ["Time", "", ([text]) => text],
       ["Calls", "number", ([, count]) => number(count)],

@@ -35,7 +35,7 @@ export function timesField(target, requests, changed) {
   const place = h("details", { open: sessionStorage.getItem("times open") === "yes" || timed(target, requests),
     ontoggle: () => sessionStorage.setItem("times open", place.open ? "yes" : "no") },
   h("summary", null, "Start and stop times"),
-  listed(target, requests).map((one) => h("p", { class: "field" }, h("code", null, one.request), " in from second ", field(one, "start", "Start"),
-    " to second ", field(one, "stop", "Stop"))));
+  listed(target, requests).map((one) => h("p", { class: "field times" }, h("code", null, one.request),
+    h("span", null, "put in at second "), field(one, "start", "Start"), h("span", null, "taken out at second "), field(one, "stop", "Stop"))));
   return place;
 }

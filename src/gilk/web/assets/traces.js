@@ -60,8 +60,8 @@ const FINDINGS = [
   ["endings", "End otherwise", [["Call", (one) => path(one.path)], ["A", (one) => one.a], ["B", (one) => one.b], ["Calls", (one) => number(one.calls)]]],
 ];
 
-const TIMES = [["Call", "name", (one) => path(one.path)], ["Calls in A", "number", (one) => number(one.calls_a)],
-  ["in B", "number", (one) => number(one.calls_b)], ["Time in A", "number", (one) => duration(one.total_a)],
+const TIMES = [["Call", "name", (one) => path(one.path)], ["Calls in A", "number lesser", (one) => number(one.calls_a)],
+  ["in B", "number lesser", (one) => number(one.calls_b)], ["Time in A", "number", (one) => duration(one.total_a)],
   ["in B", "number", (one) => duration(one.total_b)],
   ["Changed by", "number", (one) => `${one.change_ns > 0 ? "+" : "−"}${duration(Math.abs(one.change_ns))}`]];
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The other pages of a trace: its calls as a tree and as a flame graph, calls that are unlike others, and questions in SQL.
 
-import { duration, h, lines, number, plural, s, show, table } from "./dom.js";
+import { duration, h, lines, number, plural, roomWide, s, show, table } from "./dom.js";
 import { command, goTo, refused } from "./frame.js";
 import { get } from "./talk.js";
 import { palette } from "./tiles.js";
 
 const VIEWS = [["timeline", "Time line"], ["tree", "Tree"], ["flame", "Flame graph"], ["anomalies", "Anomalies"], ["sql", "SQL"]];
-const [ROW, LETTER, WIDTH] = [20, 6.7, 1160]; // pixels
+const [ROW, LETTER] = [20, 6.7]; // pixels
 const INDENT = 1.1; // rem for each level of calls
 const DEEPEST = 30; // levels of calls
 const NAMED = 6; // functions that are not followed
@@ -168,14 +168,15 @@ export async function traceFlame(place, id) {
   const y = (one) => height - (one.depth + 1) * ROW;
   const words = h("p", { id: "bar", role: "status" }, found.bars.length ? "Point at a bar, or move with the arrow keys; a click or Enter shows it alone." : "There are no calls.");
   let chosen = -1;
+  const whole = roomWide();
   const shapes = found.bars.map((one, at) => {
-    const width = one.width * WIDTH;
+    const width = one.width * whole;
     return s("g", { class: "frame", onpointerenter: () => choose(at), onclick: () => alone(one) },
-      s("rect", { x: one.x * WIDTH, y: y(one), width: Math.max(0.5, width - 1), height: ROW - 1 }),
-      width > 4 * LETTER ? s("text", { x: one.x * WIDTH + 3, y: y(one) + 14 }, fitting(called(one), width)) : null);
+      s("rect", { x: one.x * whole, y: y(one), width: Math.max(0.5, width - 1), height: ROW - 1 }),
+      width > 4 * LETTER ? s("text", { x: one.x * whole + 3, y: y(one) + 14 }, fitting(called(one), width)) : null);
   });
   const picture = h("div", { id: "flame", class: "heatmap flame", tabindex: 0, role: "application", "aria-label": "Flame graph: callers below, as wide as the time they took",
-    "aria-describedby": "bar", onkeydown: key }, s("svg", { width: WIDTH, height, "aria-hidden": "true" }, shapes));
+    "aria-describedby": "bar", onkeydown: key }, s("svg", { width: whole, height, "aria-hidden": "true" }, shapes));
 
   const paint = () => colours().forEach((colour, at) => shapes[at].querySelector("rect").setAttribute("fill", colour));
   paint();
