@@ -55,10 +55,24 @@ def limited(to: int) -> None:
 
 
 def test_out_of_memory_in_gilk_itself_names_the_limit() -> None:
-    done = gilk(*RUN, "--", "/bin/bash", "-c", "true", stdout=subprocess.DEVNULL, preexec_fn=lambda: limited(200 << 20))
+    done = run_within(150)
     assert "(out-of-memory)" in done.stderr
-    assert "limited to 200 MiB here: ulimit -v unlimited" in done.stderr
+    assert "limited to 150 MiB here: ulimit -v unlimited" in done.stderr
+
+
+@pytest.mark.parametrize("limit", range(150, 270, 10))
+def test_a_limit_on_addresses_is_named_wherever_memory_runs_out(limit: int) -> None:
+    """While libraries are mapped, while modules are read, as a thread begins, or in the process."""
+    done = run_within(limit)
+    assert done.returncode != 0
+    assert "ulimit -v unlimited" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def run_within(limit: int) -> subprocess.CompletedProcess[str]:
+    """Run a program with gilk, both with so many MiB of addresses."""
+    words = (*RUN, "--", "/bin/bash", "-c", "true")
+    return gilk(*words, stdout=subprocess.DEVNULL, preexec_fn=lambda: limited(limit << 20))
 
 
 def test_refused_by_kernel_names_the_limit_on_addresses() -> None:

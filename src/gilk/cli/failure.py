@@ -22,6 +22,8 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OUTPUT = "standard output"
+_NO_THREAD = "can't start new thread"  # the text of a RuntimeError of Python's
+_ADDRESSES = b"Max address space"  # the row of RLIMIT_AS in /proc/PID/limits
 _SOME = "free some space where it goes; what was put into processes has been taken out"
 
 
@@ -54,7 +56,8 @@ def _as_gilk_error(error: BaseException) -> GilkError | None:
         hint = _of_usage(error) or "gilk COMMAND --help lists the options"
         return UsageError("usage", error.format_message(), hint)
     if _is_want_of_memory(error):
-        return GilkError("out-of-memory", f"gilk itself cannot have the memory that it needs: {error}", _of_memory())
+        what = str(error) or type(error).__name__
+        return GilkError("out-of-memory", f"gilk itself cannot have the memory that it needs: {what}", _of_memory())
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         return GilkError("system", f"{error.strerror}{where}", _hint(error))
@@ -86,19 +89,28 @@ def _is_of_output(error: OSError) -> bool:
 
 def _is_want_of_memory(error: BaseException) -> bool:
     """Whether memory ran out. The dynamic linker's failures count too; it reports them only in the text of an
-    ImportError."""
+    ImportError. Where addresses are limited, so do errors that extensions of Python make of it."""
     if isinstance(error, ImportError):
         return "failed to map segment" in str(error) or os.strerror(errno.ENOMEM) in str(error)
+    if isinstance(error, SystemError) or str(error) == _NO_THREAD:
+        return _limit() is not None
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _of_memory() -> str:
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
+    limit = _limit()
+    if limit is None:
         return "there is too little memory, or a limit of its cgroup: end something, or raise it"
     return f"the addresses of a process are limited to {limit >> 20} MiB here: ulimit -v unlimited"
+
+
+def _limit() -> int | None:
+    """The bytes of addresses that this process may have; None if it is not limited. The module `resource` is an
+    extension, which might not be mapped any more."""
+    with open("/proc/self/limits", "rb", buffering=0) as file:
+        line = next(line for line in file.read().splitlines() if line.startswith(_ADDRESSES))
+    word = line[len(_ADDRESSES) :].split()[0]
+    return int(word) if word.isdigit() else None
 
 
 def _hint(error: OSError) -> str:
@@ -117,17 +129,22 @@ def _print(error: GilkError, as_json: bool) -> None:
 
         print(json.dumps({"error": {"slug": error.slug, "message": error.message, "hint": error.hint}}), flush=True)
         return
-    from gilk.render.text import message  # here: it takes long to import
-
-    print(message(f"gilk: {error.message} ({error.slug})"), file=sys.stderr)
+    print(_clean(f"gilk: {error.message} ({error.slug})"), file=sys.stderr)
     _print_hint(error.hint)
 
 
 def _print_hint(hint: str) -> None:
-    from gilk.render.text import message
-
     for line in hint.splitlines():
-        print(message(f"  {line}"), file=sys.stderr)
+        print(_clean(f"  {line}"), file=sys.stderr)
+
+
+def _clean(text: str) -> str:
+    """The text without characters that control a terminal."""
+    try:
+        from gilk.render.text import message  # here: it takes long to import
+    except (MemoryError, SystemError, ImportError):  # there may be no memory for it
+        return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    return message(text)
 
 
 def _give_up_output() -> int:
