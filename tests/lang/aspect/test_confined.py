@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.engines.aspect.checked import check
-from gilk.engines.aspect.woven_kernel import confined_file
+from gilk.engines.aspect.kernel_part import confined_file
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedDemand, CheckedFile
 from gilk.lang.aspect.kernel.confined import ConfinedC

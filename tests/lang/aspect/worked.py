@@ -14,6 +14,7 @@ from gilk.lang.aspect.automaton import (
     ControlFlow,
     Element,
     GlobalAccess,
+    Sharing,
     Word,
 )
 from tests.lang.aspect.automata import calling, element, qualifier, sequence
@@ -131,7 +132,7 @@ OVERFLOW = sequence(
     ),
     replace(_STORE, alternatives=(replace(_STORE.alternatives[0], within=("a.out", "libc:mem*", "libc:str*")),)),
     element(calling("libc:free", "void *b"), places=("A",)),
-    instances=100_000, bounded=True,
+    instances=100_000, bounded=True, sharing=Sharing.PROCESS,
     until=(element(calling("libc:realloc", "void *b", "size_t m"), places=("A",)),),
 )  # fmt: skip
 
