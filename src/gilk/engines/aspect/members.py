@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from gilk.engines.aspect.variables import VariablePart
 from gilk.errors import CompileError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedGlobal, last_of
-from gilk.lang.aspect.code.matching import line
+from gilk.lang.aspect.code.matching import process_text
 from gilk.toolchain import relocatable
 from gilk.toolchain.compilers import NATIVE, compile_object, directory
 
@@ -42,7 +42,7 @@ def _variables(file: CheckedFile) -> Iterator[CheckedGlobal]:
 
 
 def _text(file: CheckedFile, paths: Sequence[str]) -> str:
-    declared = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
+    declared = process_text(file)
     rows = "".join(f"{{ __builtin_offsetof({_of(path)}), sizeof({_value(path)}) }},\n" for path in paths)
     return f"{declared}\n__attribute__((used)) const unsigned long {_NUMBERS}[][2] = {{\n{rows}}};\n"
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import CompileError, UsageError
 from gilk.lang.aspect.checked import CheckedC, CheckedFile
-from gilk.lang.aspect.code.matching import line
+from gilk.lang.aspect.code.matching import process_text
 from gilk.lang.c.declarations import NamedType, TooManyTypes, TypeDeclarations
 from gilk.lang.syntax.source import Span
 from gilk.targets.base import Target
@@ -69,7 +69,7 @@ def _around_includes(parts: Sequence[CheckedC]) -> tuple[list[CheckedC], list[Ch
 
 def _known(file: CheckedFile, names: Sequence[str]) -> set[str]:
     """The names that the file's own C declares, headers included: those whose size the compiler accepts."""
-    before = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
+    before = process_text(file)
     probes = "".join(f'_Static_assert(sizeof({name}) > 0 || 1, "");\n' for name in names)
     with directory() as place:
         source = place / "types.c"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from gilk.engines.aspect.kernel_replaced import why_not_replaced
-from gilk.engines.aspect.kernel_shadows import kernel_shadows, leaving, of_kernel
+from gilk.engines.aspect.kernel_shadows import kernel_shadows, leaving
 from gilk.engines.aspect.shadows import Shadow
 from gilk.engines.aspect.state import WovenLayout
 from gilk.errors import GilkError, MachineGone, UsageError
@@ -247,4 +247,4 @@ def _site(place: Place, function: int, number: int, replaces: bool = False) -> W
     return WantedSite(place.loaded, place.function, place.point, CallsAt(function, number, replaces))
 
 
-__all__ = ["KERNEL_PID", "WovenKernel", "check_same_machine", "of_kernel"]
+__all__ = ["KERNEL_PID", "WovenKernel", "check_same_machine"]

@@ -15,7 +15,7 @@ from gilk.lang.aspect.checked import BindingSource, CheckedBinding, CheckedFile,
 from gilk.lang.aspect.cnames import calls
 from gilk.lang.aspect.code import unit
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
-from gilk.lang.aspect.code.matching import line, match_function
+from gilk.lang.aspect.code.matching import match_function, process_text
 from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
@@ -113,7 +113,7 @@ def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> W
         *(match_function(one, file.source) for one in met.elements), *moments(met),
         *advice_functions(met, file.source), runners(met), _original(met), nest(met), _entered(met),
     ]  # fmt: skip
-    declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
+    declarations = process_text(file)
     return WovenText("\n".join(parts), declarations, FRAME_SIGNATURE, When.BEFORE)
 
 

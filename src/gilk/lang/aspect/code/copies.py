@@ -11,13 +11,14 @@ from gilk.lang.aspect.checked import BindingSource, CheckedBinding, CheckedFile
 from gilk.lang.aspect.code import unit
 from gilk.lang.aspect.code.accessing import FRAME_SIGNATURE
 from gilk.lang.aspect.code.advising import advice_functions, runners
-from gilk.lang.aspect.code.matching import line, match_function
+from gilk.lang.aspect.code.matching import match_function, process_text
 from gilk.lang.aspect.code.meeting import MetFunction
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.unit import WOVEN, WovenText
 from gilk.lang.aspect.code.words import commits
 from gilk.lang.c.advice import When
+from gilk.lang.c.literals import quoted
 
 
 def woven_copy(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenText:
@@ -31,7 +32,7 @@ def woven_copy(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> W
         *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), _entered(met),
     ]  # fmt: skip
-    declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
+    declarations = process_text(file)
     return WovenText("\n".join(parts), declarations, FRAME_SIGNATURE, When.BEFORE)
 
 
@@ -47,14 +48,8 @@ def _place(met: MetFunction) -> Iterator[str]:
     yield "#include <gilk_variable.h>"
     yield "struct gilk_join_point { const char *function, *image; const void *pc, *caller; };"
     yield "#define gilk_caller gilk_own_pc()"
-    values = (
-        f'"{_quoted(met.function)}", "{_quoted(met.image)}", (const void *)gilk_own_pc(), (const void *)gilk_own_pc()'
-    )
+    values = f"{quoted(met.function)}, {quoted(met.image)}, (const void *)gilk_own_pc(), (const void *)gilk_own_pc()"
     yield f"#define jp ((struct gilk_join_point){{{values}}})"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _entered(met: MetFunction) -> str:

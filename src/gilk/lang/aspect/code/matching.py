@@ -10,6 +10,7 @@ from gilk.lang.aspect.checked import (
     CheckedAlias,
     CheckedBinding,
     CheckedDemand,
+    CheckedFile,
     CheckedStep,
     CheckedType,
     outer_of,
@@ -197,3 +198,8 @@ def line(source: Source, span: Span) -> str:
     """A #line directive, so that the compiler's messages name the line of the aspect."""
     name = source.name.replace("\\", "\\\\").replace('"', '\\"')
     return f'\n#line {source.line(span)} "{name}"'
+
+
+def process_text(file: CheckedFile) -> str:
+    """The C of the file that is for processes alone, each part behind a #line directive."""
+    return "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)

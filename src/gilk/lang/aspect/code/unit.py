@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
-from gilk.lang.aspect.code.matching import line, match_function
+from gilk.lang.aspect.code.matching import match_function, process_text
 from gilk.lang.aspect.code.meeting import Met, MetElement, MetFunction, NumberedAspect
 from gilk.lang.aspect.code.members import placed
 from gilk.lang.aspect.code.moving import moments
@@ -67,7 +67,7 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
         *(match_function(one, file.source) for one in met.elements),
         *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
-    declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
+    declarations = process_text(file)
     when = When.BEFORE if met.observes_entries_only else When.INPLACE
     return WovenText("\n".join(parts), declarations, signature(met), when)
 
