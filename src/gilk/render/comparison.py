@@ -80,14 +80,22 @@ def to_json(found: Comparison, limit: int, factor: float, lines: LinesOfBoth = _
         "only_b": [_extra(each, lines.of(each.path, "B")) for each in found.only_b[part]],
         "order": [
             {
-                **{"thread": m.thread, "path": _path(m.path), "calls": m.calls, "a": _path(m.a), "b": _path(m.b)},
+                "thread": m.thread,
+                "path": _path(m.path),
+                "calls": m.calls,
+                "a": _path(m.a),
+                "b": _path(m.b),
                 **_line(lines.of(m.path)),
             }
             for m in found.moved[part]
         ],
         "endings": [
             {
-                **{"thread": e.thread, "path": _path(e.path), "a": e.a, "b": e.b, "calls": e.calls},
+                "thread": e.thread,
+                "path": _path(e.path),
+                "a": e.a,
+                "b": e.b,
+                "calls": e.calls,
                 **_line(lines.of(e.path)),
             }
             for e in found.endings[part]

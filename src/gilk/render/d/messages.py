@@ -66,7 +66,7 @@ LOSSES = {
     DropKind.STACK: ("DTRACEDROP_STKSTROVERFLOW", "jstack()/ustack() string table overflow", ""),
     DropKind.NESTED: ("DTRACEDROP_NESTED", "nested firing", " dropped, as clauses ran there"),
     DropKind.SHALLOW: ("DTRACEDROP_SHALLOW", "firing", " dropped, as no stack was left"),
-    DropKind.THROTTLED: (*("DTRACEDROP_THROTTLED", "time", " the kernel held back samples on CPU {cpu}"),),
+    DropKind.THROTTLED: ("DTRACEDROP_THROTTLED", "time", " the kernel held back samples on CPU {cpu}"),
 }
 _UNITS = " kmgtpe"
 
