@@ -73,10 +73,10 @@ class SessionHost:
     def show(self, progress: Progress) -> None:
         if self._running is None:
             return
-        with suppress(ServerEnded):
+        try:
             self._pace.tell(partial(self._send, self._running, progress))
-            return
-        self.said.over = True
+        except ServerEnded:
+            self.said.over = True
 
     def _send(self, running: LiveRun, progress: Progress) -> None:
         self._channel.send({"state": state_of(running, progress)})

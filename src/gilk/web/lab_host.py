@@ -238,10 +238,10 @@ class LabHost:
 
     def _show(self, state: Callable[[], Json]) -> None:
         """Send what ``state`` returns, if it is time."""
-        with suppress(ServerEnded):
+        try:
             self._pace.tell(lambda: self._channel.send({"state": state()}))
-            return
-        self.over = True
+        except ServerEnded:
+            self.over = True
 
     def _now(self, running: LiveRun, progress: Progress) -> Json:
         return {**state_of(running, progress), **(self._output.to_json() if running.command else {})}
