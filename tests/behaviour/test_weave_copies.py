@@ -83,7 +83,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _reported(program: Path, file: Path) -> tuple[str, list[str]]:
-    """What a round answers, and the reports of it."""
+    """The answer of a round, and its reports."""
     with rounds(program) as running, gilk.attach(running.pid) as target, gilk.weave(file, target) as woven:
         answer = running.ask()
         texts = [one.text for one in woven.reports()]

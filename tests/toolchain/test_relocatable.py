@@ -47,8 +47,8 @@ def test_calls_constants_and_addresses_are_relocated(tmp_path: Path) -> None:
 
 
 def test_addresses_are_taken_from_words_behind_the_code(tmp_path: Path) -> None:
-    """What may be far away has its address in a word, as in a global offset table; so has what is near, where the
-    compiler cannot know that."""
+    """A symbol that may be far away has its address in a word, as in a global offset table; so has one that is near,
+    where the compiler cannot know that."""
     source = SOURCE.replace('extern __attribute__((visibility("hidden"))) ', "extern ")
     source = '__attribute__((weak, visibility("default"))) const long more[3] = {0};' + source.replace(
         "+ len", "+ more[n] + len"

@@ -108,7 +108,7 @@ def instrumented(zygote: Zygote, inserts: Sequence[str], work: Callable[[Callabl
 
 @dataclass(frozen=True)
 class WovenReport:
-    """What a weaving reported while a suite ran, and the state of the zygote seen from outside once it was removed.
+    """The reports of a weaving while a suite ran, and the state of the zygote seen from outside once it was removed.
     ``matches``: of each element of the file."""
 
     matches: list[int]
