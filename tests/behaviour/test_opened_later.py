@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfile
@@ -26,7 +26,10 @@ from gilk.api import runs
 from gilk.engines.follow.client import ClientFollower
 from gilk.engines.follow.scope import TraceScope
 from gilk.errors import TargetError
+from gilk.session import libraries
 from gilk.session.broker.library_watch import LibraryWatch, linked
+from gilk.session.libraries import Arrivals
+from gilk.targets.base import Code, Loaded
 from gilk.targets.process import attach
 from gilk.trace.reading import read
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
@@ -216,6 +219,26 @@ def test_a_running_process_opens_and_closes_a_library_all_the_time() -> None:
     assert rounds >= 5
     assert abs(hot - 10 * rounds) <= 20, (hot, rounds)
     assert results[0].restored is True
+
+
+def test_a_library_is_opened_while_the_run_begins(opens: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after the libraries of the beginning were noted, and before the run has any session. Its instruments
+    are on the time line of those that follow."""
+
+    def opened_meanwhile(code: Code, known: Sequence[Loaded]) -> Arrivals:
+        assert opens.process.stdin
+        opens.process.stdin.write(b"x")
+        assert wait_for(lambda: any("plugin" in loaded.path.name for loaded in code.loaded()))
+        return Arrivals(code, known)
+
+    monkeypatch.setattr(libraries, "Arrivals", opened_meanwhile)
+    with going_on(opens.pid, "plugin:plugin_hot:entry=count", "main:entry=count", until=1) as results:
+        monkeypatch.undo()
+        assert opens.process.stdout and opens.process.stdout.read(1) == b"x"
+        opens.turn(6)
+    assert results[0].counts["plugin.so:plugin_hot:entry"] == 4
+    assert results[0].restored is True
+    assert (differences(opens.pid), leftovers(opens.pid)) == ([], [])
 
 
 def test_two_sessions_wait_for_the_same_library(opens: Opener) -> None:

@@ -19,7 +19,7 @@ from gilk.session.probing import PreparedSession, ProbingSession
 from gilk.session.request import Request, Wanted, with_hint, without_instances
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
-from gilk.trace.clock import Clock, calibrate
+from gilk.trace.clock import Clock
 from gilk.values import dataclass
 
 _WAIT = "-Z waits for libraries that are opened later"
@@ -34,7 +34,7 @@ class HasSessions(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """The clock of all samples, once there is a session."""
+        """The clock of all samples."""
         ...
 
     def put(self, session: ProbingSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
@@ -117,8 +117,7 @@ class ProcessInstruments:
         make, put_clauses = self._session_for_later, self._put_later_clauses
         probes = LaterProbes(process, self.requests, make, put_clauses, bool(self.clauses))
         opened = OpenedLibraries(process, patterns(self.requests, self.clauses), probes)
-        clock = self.run.clock if self.run.sessions else calibrate()
-        return opened if self.openings.begin(opened, probes, clock, known, launched, is_first) else None
+        return opened if self.openings.begin(opened, probes, self.run.clock, known, launched, is_first) else None
 
     def _session_for_later(self, process: Process, points: int) -> ClientSession:
         session = ClientSession(process, points, ring=RING, clock=self.run.clock)

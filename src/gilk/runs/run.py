@@ -44,7 +44,7 @@ from gilk.session.request import Request, Wanted, expand
 from gilk.targets.process import Process
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
-from gilk.trace.clock import Clock, realtime_offset
+from gilk.trace.clock import Clock, calibrate, realtime_offset
 from gilk.trace.stacks import added as added_stacks
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
@@ -83,6 +83,7 @@ class Run:
     tells_of_unseen: bool = True  # whether to name programs that processes start and that have no instruments
     asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of CLOCK_MONOTONIC of this machine
+    _clock: Clock | None = None
     _began: float = 0.0
     _drained: float = 0.0  # when records were last taken
     _lasted: int = 0  # the duration of the run, once everything is out, in ns
@@ -174,7 +175,9 @@ class Run:
     def take_in(self, session: BaseSession) -> None:
         """Add a session, on the time line of the first one."""
         if self.sessions:
-            session.align(self._zero, self.sessions[0].clock)
+            self._zero = self._zero or self.sessions[0].began
+        if self._clock is not None or self.sessions:
+            session.align(self._zero, self.clock)
         self.sessions.append(session)
 
     def _open(self) -> None:
@@ -195,8 +198,10 @@ class Run:
 
     @property
     def clock(self) -> Clock:
-        """The clock of all samples, once there is a session."""
-        return self.sessions[0].clock
+        """The clock of all samples: that of the first session, unless a library is opened before there is any."""
+        if self._clock is None:
+            self._clock = self.sessions[0].clock if self.sessions else calibrate()
+        return self._clock
 
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Drain until every process has ended, ``seconds`` are over, or ``stop`` returns True; or until the other

@@ -19,7 +19,6 @@ from gilk.targets.process import Process
 from gilk.targets.tree import Executed, ProgramEnded, TreeEnded
 from gilk.targets.tree_client import TreeClient
 from gilk.trace.about import About
-from gilk.trace.clock import Clock, calibrate
 from gilk.trace.programs import ProgramOutcome
 from gilk.values import dataclass
 
@@ -55,13 +54,6 @@ class TreeRun(Run):
 
     _trees: dict[int, TreeClient] = field(default_factory=dict)  # by pid of the process that the tree begins with
     _programs: dict[tuple[int, int], FollowedProgram] = field(default_factory=dict)  # by tree, and number in it
-    _clock: Clock | None = None
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of all sessions."""
-        self._clock = self._clock or calibrate()
-        return self._clock
 
     def _follow_all(self) -> None:
         """Begin to follow all processes, whose present programs come first. Raises TargetError."""
