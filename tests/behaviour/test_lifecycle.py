@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import gilk
+from gilk.api import runs
 from gilk.targets.memory import ProcessMemory
 from gilk.targets.refusals import expecting
 from gilk.targets.writer import Mismatch
@@ -253,12 +254,25 @@ def test_a_program_that_is_replaced_amid_a_change_is_said_to_have_gone(puppet: P
     assert raised.value.slug == "no-such-process"
 
 
-def test_a_launched_program_may_execute_another() -> None:
-    command = ["/bin/sh", "-c", "sleep 0.2; exec sleep 2"]
-    ran = run(["*:blocks=count"], command)
-    assert ran.visible == plain(command).visible
-    assert ran.report["partial"] is True
-    assert any("executed another program" in note for note in ran.report["notes"])
+def test_a_launched_program_may_execute_another(tmp_path: Path) -> None:
+    """The second program goes on until the run has told of it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def told() -> bool:
+        return any("executed another program" in note for note in running.notes)
+
+    with redirected() as (out, _):
+        requests = [runs.parse_request("*:blocks=count")]
+        running = runs.prepare_run(requests, [], ["/bin/sh", "-c", f"exec cat '{pipe}'"])
+        running.begin()
+        running.wait(60, told, lambda _: None)
+        assert told()
+        pipe.write_bytes(b"done")
+        running.wait(60, lambda: False, lambda _: None)
+        result = running.finish()
+        out.seek(0)
+        assert (out.read(), result.partial) == (b"done", True)
 
 
 def test_a_process_may_execute_programs_again_and_again() -> None:
