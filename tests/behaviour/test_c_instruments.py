@@ -12,6 +12,7 @@ import pytest
 import gilk
 from tests.behaviour.harness import Ran, plain, redirected, run
 from tests.programs.build import build, compile_text
+from tests.seldom import seldom
 
 INSTRUMENTS = """\
 #include <gilk.h>
@@ -174,7 +175,9 @@ def test_vector_state_is_kept_when_libc_is_called(instruments: Path, where: str)
     assert ran.report["restored"] is True
 
 
-@pytest.mark.parametrize("name", ["redzone", "ipara", "recursion", "exceptions", "setjmp", "signals", "threads"])
+@pytest.mark.parametrize(
+    "name", seldom(("signals", "redzone", "exceptions", "ipara", "recursion", "setjmp", "threads"), 3)
+)
 @pytest.mark.parametrize("function", ["simple_instr", pytest.param("both", marks=pytest.mark.stress), "calls_libc"])
 def test_programs_behave_the_same_with_c_instruments_everywhere(instruments: Path, name: str, function: str) -> None:
     command = [build(name), "1"]

@@ -32,7 +32,7 @@ def test_any_selection_of_functions_of_a_dense_program_can_be_followed(variant: 
             functions, trouble = follower.prepare(target.images, TraceScope.parse(["dense:"]))
             assert not trouble
             planned = [made for made in follower._made if not made.number]
-            for _ in range(12):
+            for _ in range(5):
                 follower.follow(rng.sample(functions, rng.randrange(1, len(functions))))
                 follower.leave(rng.sample(functions, rng.randrange(1, len(functions))))
             follower.follow(functions)

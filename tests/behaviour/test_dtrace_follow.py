@@ -297,6 +297,7 @@ __attribute__((noipa, destructor)) static void over(void)
 OBJECTS = "prog: a.o b.o c.o d.o\n\tcc -o $@ $^\n%.o: %.c\n\tcc -O1 -c -o $@ $<\n"
 
 
+@pytest.mark.stress
 def test_each_process_of_a_build_with_a_compiler_counts_for_itself(tmp_path: Path) -> None:
     """A library in each process counts its calls too, until its destructor runs; the two counts agree for each
     process."""

@@ -47,7 +47,12 @@ def check(ran: Ran, expected: Ran) -> None:
     assert ran.report["points"]["spliced"] > 0
 
 
-#: Both sides at once, below, are in every run.
+LONG = pytest.mark.stress
+#: Both sides at once, below, are in every run, for programs whose code is each of another kind.
+SHORT = {
+    "avx", "dense", "exceptions", "exec", "fork", "hot8", "ifunc", "interp", "jumptable", "recursion", "redzone", "rseq",
+    "setjmp", "shortblocks", "signals", "tailcall", "threads", "ucontext", "unwind", "vfork",
+}  # fmt: skip
 ONE_SIDE = [name if name in WITH_LIBC else pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
 #: Tests of one side, and of the program alone.
 OF_ONE_IMAGE = [pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
@@ -67,7 +72,7 @@ def test_programs_behave_the_same_with_a_count_after_every_block(name: str) -> N
     check(run(["*:blocks-post=count"], [program]), plain([program]))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name if name in SHORT else pytest.param(name, marks=LONG) for name in PROGRAMS])
 def test_programs_behave_the_same_with_counts_before_and_after_every_block(name: str) -> None:
     program = build(name)
     check(run(["*:blocks=count", "*:blocks-post=count"], [program]), plain([program]))
@@ -91,7 +96,7 @@ def test_compiler_variants_behave_the_same_with_a_count_in_every_block(name: str
     check(run(["*:blocks=count"], [program]), plain([program]))
 
 
-@pytest.mark.parametrize("variant", seldom(sorted(SLOW_VARIANTS, reverse=True), 2))
+@pytest.mark.parametrize("variant", seldom(sorted(SLOW_VARIANTS, reverse=True), 1))
 def test_compiler_variants_behave_the_same_with_a_count_at_every_entry(variant: str) -> None:
     """A static program contains the C library's functions too."""
     program = build("work", variant)
@@ -149,15 +154,11 @@ def test_every_call_is_timed(command: tuple[str, str], calls: dict[str, int]) ->
     assert not [name for name in timed if name.endswith(".cold")]
 
 
-#: These take tens of millions of steps in the unwinder.
-LONG = pytest.mark.stress
-
-
 @pytest.mark.parametrize(
-    "command",
+    "command",  # those marked take tens of millions of steps in the unwinder
     [("work", "3"), ("jumptable", "2"), ("shortblocks", "1"), ("recursion", "1"), ("tailcall", "2"), ("redzone", "2"),
      ("setjmp", "3"), pytest.param(("exceptions", "2"), marks=LONG), ("ipara", "2"), ("interp", "1"),
-     pytest.param(("backtrace", "2"), marks=LONG), ("unwind", "2")],
+     pytest.param(("backtrace", "2"), marks=LONG), pytest.param(("unwind", "2"), marks=LONG)],
     ids=lambda command: command[0],
 )  # fmt: skip
 def test_block_counts_are_those_of_single_steps(command: tuple[str, str]) -> None:

@@ -20,7 +20,7 @@ from tests.programs.build import build
 from tests.programs.opener import opener
 
 PROGRAMS = ("threads", "fork", "signals", "exceptions", "syscalls", "hot8", "dlopen", "ucontext", "sigpc", "vfork")
-QUICK = ("fork", "signals")
+QUICK = ("signals",)
 
 
 def files(pid: int) -> list[str]:

@@ -90,7 +90,7 @@ def together(turns: int, place: Path, seed: int, traced: bool) -> None:
         assert wait_for(lambda: is_clean(loop.pid))
 
 
-@pytest.mark.parametrize("traced", [False, True], ids=["a trace comes", "a trace stays"])
+@pytest.mark.parametrize("traced", seldom((True, False), 1), ids=["a trace stays", "a trace comes"])
 def test_three_front_ends_share_one_process(traced: bool, tmp_path: Path) -> None:
     together(4, tmp_path, 1, traced)
 
@@ -175,7 +175,7 @@ def test_front_ends_share_a_busy_process_for_long(minutes: float, tmp_path: Path
     assert busy(itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()), tmp_path, seed=5) > 0
 
 
-@pytest.mark.parametrize("first", seldom(range(4), 2))
+@pytest.mark.parametrize("first", seldom((1, 0, 2, 3), 1))
 def test_four_front_ends_share_a_process_whichever_comes_first_and_is_killed_first(first: int, tmp_path: Path) -> None:
     """A trace of all functions, a D program, a session from Python and the command line: each in turn is the first
     that comes, and is killed before the others. Their counts are exact as long as they are there."""

@@ -68,7 +68,7 @@ def guards(pid: int) -> int:
         ("steady:main.*:blocks", "count"), ("steady:main.*:entry", "time"), ("steady:runtime.*:entry", "regs"),
         ("steady:main.*:blocks", "large"), ("steady:main.*:blocks", "small"), ("steady:main.*:blocks", "stamp"),
         ("steady:runtime.*:entry", "count"), ("steady:main.hot:blocks", "args"),
-    ], 4),
+    ], 3),
 )  # fmt: skip
 def test_a_go_program_goes_on_with_instruments_in_it(
     program: Path, tmp_path: Path, points: str, instrument: str
@@ -165,13 +165,13 @@ def test_arguments_of_a_go_function_in_assembly_are_those_of_its_system_call(pro
 
 @pytest.mark.parametrize(
     "clause",
-    [
-        "pid$target:steady:main.deep:entry { @[ustack(20)] = count(); }",
+    seldom([
         "pid$target:steady:main.*:entry { this->s = copyinstr(uregs[R_SP]); @[this->s, probefunc] = count(); }",
         "pid$target:steady:runtime.mallocgc:entry, pid$target:steady:runtime.casgstatus:entry { @[ustack(20)] = count(); }",
         "pid$target:steady:main.hot:entry { @ = quantize(vtimestamp); }",
-    ],
-)
+        "pid$target:steady:main.deep:entry { @[ustack(20)] = count(); }",
+    ], 2),
+)  # fmt: skip
 def test_d_clauses_run_on_a_stack_of_their_own(program: Path, clause: str) -> None:
     with Loop([program], gives_way=False) as loop:
         enough = "pid$target:steady:main.hot:entry /hits++ > 99/ { exit(0); }"

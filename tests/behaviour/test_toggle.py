@@ -38,7 +38,7 @@ def calls(output: str, function: str) -> int:
 
 @pytest.mark.parametrize(
     ("where", "instrument", "cycles"),
-    [(*way, 6) for way in WAYS]
+    [(*way, 3) for way in WAYS]
     + [pytest.param(*way, n, marks=pytest.mark.stress) for way, n in zip(WAYS, (10_000, 1000, 1000), strict=True)],
 )
 def test_probes_are_toggled_in_functions_that_run_all_the_time(where: str, instrument: str, cycles: int) -> None:

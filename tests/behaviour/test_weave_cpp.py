@@ -11,6 +11,7 @@ import pytest
 import gilk
 from tests.behaviour.advised import aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers
+from tests.seldom import seldom
 
 SHAPES = r"""
 #include <string>
@@ -48,7 +49,7 @@ aspect within: controlflow(call(long `Cube::area(long) const`(shape *cube, long 
 """
 
 
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", seldom(("g++", "clang++"), 1))
 def test_advice_on_cpp_methods_that_throw_exceptions(tmp_path: Path, compiler: str) -> None:
     options = ("-O2", "-fno-optimize-sibling-calls", "-fno-devirtualize") if compiler == "g++" else ("-O1",)
     with rounds(build(tmp_path, SHAPES, *options, compiler=compiler)) as program:

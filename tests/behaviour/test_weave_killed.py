@@ -24,6 +24,7 @@ from gilk.targets.restore import is_kept, restore, session_of
 from tests.behaviour.advised import Rounds, aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers, wait_for
 from tests.behaviour.test_weavings import PROGRAM
+from tests.seldom import seldom
 
 FIX = """
 call(long one(long k)) then inplace { return 1000; };
@@ -134,7 +135,7 @@ def killed(
     return Killed(aspects(tmp_path, FIX), programs, request.param)
 
 
-@pytest.mark.parametrize("killed", [True, False], indirect=True, ids=["stays", "goes"])
+@pytest.mark.parametrize("killed", seldom((False, True), 1), indirect=True, ids=["goes", "stays"])
 def test_the_weaver_is_killed_at_some_of_its_steps(killed: Killed) -> None:
     killed.check([*range(3, killed.there, killed.there // 4), *range(killed.there, killed.there + 3), killed.steps])
 

@@ -60,7 +60,7 @@ def opens(directory: Path, *flags: str) -> Path:
 def test_a_new_thread_of_a_launched_program_opens_a_library_during_a_trace(
     tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
-    for _ in range(3):
+    for _ in range(2):
         done = run_gilk("trace", "-o", tmp_path / "out.parquet", "--", opens(tmp_path, *flags), timeout=600)
         assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 

@@ -23,9 +23,10 @@ from gilk.targets.image import analyse
 from tests.behaviour.harness import Ran, run
 from tests.oracle import Edge, step, step_edges
 from tests.programs.build import build
+from tests.seldom import seldom
 
-LONG = [pytest.param(*each, marks=pytest.mark.stress) for each in (("recursion", "2"), ("setjmp", "3"))]
-PROGRAMS = [("jumptable", "5"), ("shortblocks", "5"), *LONG]
+ALL = [("jumptable", "5"), ("shortblocks", "5"), ("recursion", "2"), ("setjmp", "3")]
+PROGRAMS = seldom(ALL, 2)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def blocks_of(program: Path) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize(("name", "argument"), PROGRAMS)
+@pytest.mark.parametrize(("name", "argument"), seldom(ALL, 1))
 def test_the_strategy_path_is_at_every_block(name: str, argument: str) -> None:
     program, ran = under(name, argument, "path:count")
     runs = executed(program, argument)
@@ -130,7 +131,7 @@ def test_coverage_counts_exactly_the_blocks_that_were_reached(name: str, argumen
     assert differing(ran, {point: min(runs[address], 1) for point, address in blocks_of(program).items()}) == {}
 
 
-@pytest.mark.parametrize(("name", "argument"), PROGRAMS)
+@pytest.mark.parametrize(("name", "argument"), seldom([*ALL[1:], ALL[0]], 1))
 def test_counted_edges_are_those_that_were_taken(name: str, argument: str) -> None:
     program, ran = under(name, argument, "edges")
     taken = step_edges([program, argument])

@@ -239,6 +239,7 @@ def test_refused_d_programs_change_nothing(up: Asking, text: str, slug: str) -> 
     assert "No such file" in run(up, [GETSID], "ls /tmp/nothing")["printed"]
 
 
+@pytest.mark.stress
 def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up: Asking, folder: Path) -> None:
     """An experiment from the list of chosen instruments to the time line of its samples; each repetition has a machine
     of its own, as on the command line."""

@@ -72,6 +72,7 @@ def written(place: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.stress
 def test_the_example_prevents_a_null_dereference(planted: KernelTarget, guest: Guest) -> None:
     """The kernel of these tests panics at the first oops; the test below shows that it does so without the aspect."""
     before = text_of(planted, FUNCTIONS)

@@ -19,7 +19,7 @@ from tests.native.checked.corpus import codes
 from tests.native.checked.emulated import CODE, Emulator, Escaped
 from tests.native.checked.library import MOST, TIME, check
 
-MUTANTS = 10_000
+MUTANTS = 5_000
 #: The registers that checked code may change; the callee-saved ones and the stack pointer are not among them.
 FREE = {getattr(iced.Register, name) for name in ("RAX", "RCX", "RDX", "RSI", "RDI", "R8", "R9")}
 #: Those that a call's numbers are in, in order.

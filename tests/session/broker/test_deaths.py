@@ -16,6 +16,7 @@ from gilk.errors import TargetError
 from gilk.session.broker.broker import Broker
 from tests.behaviour.harness import Loop, children, cpu, differences, leftovers, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 from tests.session.broker.consumers import Worker, consume, counting
 from tests.session.broker.test_several_consumers import expected, is_clean, play
 
@@ -133,7 +134,7 @@ def test_a_stopped_client_does_not_hold_up_others(loop: Loop) -> None:
     assert leftovers(loop.pid) == []
 
 
-@pytest.mark.parametrize("killed", [True, False])
+@pytest.mark.parametrize("killed", seldom((True, False), 1))
 def test_signals_do_not_lead_into_patches_of_a_client_that_has_gone(killed: bool) -> None:
     """The signals arrive after a system call whose patch is no longer in use, a thousand times a second."""
     with Loop([build("signals")]) as loop:
