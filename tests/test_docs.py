@@ -17,6 +17,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,7 @@ def test_slugs_are_found_in_the_source(text: str, expected: list[str | None], tm
     assert [slug for _, slug in slugs_in(source)] == expected
 
 
+@cache
 def raised() -> dict[str, str]:
     """The slugs that gilk raises, with the place where each is raised."""
     found: dict[str, str] = {}
