@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.parse
@@ -165,18 +166,20 @@ def test_the_shown_commands_do_the_same_as_the_page(page: Page, window: Served, 
 
 def test_a_distribution_grows_into_a_heat_map(page: Page, window: Served, loop: Loop) -> None:
     """The final picture agrees with the program's output; open parts stay open while it goes on."""
-    text = "pid$target::dispatch:entry { @sizes[probefunc] = quantize(arg0 & 255); @calls[probename] = count(); }"
+    text = """pid$target::dispatch:entry
+{ @sizes[probefunc] = quantize(arg0 & 255); @calls[probename] = count(); @most[probefunc] = max(arg0 & 255); }"""
     editor(page, window, text)
     page.get_by_role("button", name="Begin").click()
     grown = page.get_by_label("Aggregations")
     expect(grown.locator("svg[role=img] rect").first).to_be_attached()
-    page.get_by_text("Over time, as a table").click()
+    page.locator("[data-of='times of sizes dispatch'] summary").click()
     region = page.get_by_label("Table of dispatch")
     region.focus()
     columns = region.locator("th").count()
     expect(region.locator("th").nth(columns + 1)).to_be_attached()
     expect(region).to_be_focused()
-    suits(page, "a heat map")
+    expect(grown.locator("svg.over-time polyline")).to_have_count(1)
+    suits(page, "a heat map and lines")
     page.get_by_role("button", name="Take out").click()
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
     printed = page.get_by_label("Output of the program").inner_text()
@@ -185,6 +188,11 @@ def test_a_distribution_grows_into_a_heat_map(page: Page, window: Served, loop: 
     shown = grown.get_by_role("table", name="Distribution of sizes, dispatch").locator("tbody tr td:nth-child(2)")
     assert counts and set(counts) <= {each.replace("\u202f", "") for each in shown.all_text_contents()}
     expect(grown.get_by_role("table", name="Rows of calls").locator("tbody tr")).to_have_count(1)
+    (most,) = re.findall(r"^ +dispatch +(\d+)$", printed, re.MULTILINE)
+    expect(grown.get_by_role("table", name="Rows of most").locator("tbody td")).to_have_text(["dispatch", most])
+    page.locator("[data-of='values of most'] summary").click()
+    values = grown.get_by_role("table", name="most over time").locator("tbody td").all_text_contents()
+    assert values[0] == "dispatch" and len(values) > 2 and int(values[-1]) <= int(most)
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     page.set_viewport_size({"width": 1200, "height": 900})

@@ -52,6 +52,22 @@ def test_rows_and_times_are_bounded() -> None:
     assert kept == [0] * (MOST_ROWS - MOST_GROWING) + [TIMES] * MOST_GROWING
 
 
+def test_values_over_time_are_those_of_each_look() -> None:
+    growing = GrowingAggregations()
+    for second, value in enumerate((5, 3, 9)):
+        growing.take([snapshot("a", Function.AVG, [("k", Integer(value))])], second)
+    growing.finish(snapshot("a", Function.AVG, [("k", Integer(4))]))
+    (row,) = growing.shown()[0]["rows"]
+    assert row["values"] == [4]
+    assert row["times"] == [{"seconds": second, "value": value} for second, value in enumerate((5, 3, 9))]
+
+
+def test_counts_have_no_lines() -> None:
+    growing = GrowingAggregations()
+    growing.take([snapshot("c", Function.COUNT, [("k", Integer(1))])], 0)
+    assert "times" not in growing.shown()[0]["rows"][0]
+
+
 def test_the_final_aggregation_replaces_the_growing_one() -> None:
     growing = GrowingAggregations()
     growing.take([snapshot("c", Function.COUNT, [("a", Integer(1))])], 0)

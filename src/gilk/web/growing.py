@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The aggregations of a D program while it runs: their present rows, and the growth of distributions."""
+"""The aggregations of a D program while it runs: their present rows, the growth of distributions, and the values of
+others over time."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from gilk.render.d.as_json import snapshot
 
 Json = dict[str, Any]
 MOST_ROWS: Final = 50  # the most rows of an aggregation; the last ones are kept, which are the largest
-MOST_GROWING: Final = 4  # the number of rows of a distribution whose growth is kept
+MOST_GROWING: Final = 4  # the number of rows of an aggregation whose growth is kept
 MOST_STACKS: Final = 100  # the most rows of an aggregation by stacks, of which a flame graph is made
 TIMES: Final = 60  # the number of looks that are kept for each row
 _DISTRIBUTIONS: Final = ("quantize", "lquantize", "llquantize")
+_LINES: Final = ("min", "max", "avg", "stddev", "sum")  # the functions whose values are drawn as lines over time
 
 
 class GrowingAggregations:
@@ -32,10 +34,13 @@ class GrowingAggregations:
     def take(self, found: Sequence[events.Snapshot], seconds: float) -> None:
         """Take the contents of all aggregations at the time ``seconds``."""
         self._now = {name: made for each in found for name, made in [_of_one(each)] if name}
-        growing = [(f"{name} {json.dumps(row['keys'])}", row) for name, made in self._now.items()
-                   if made["function"] in _DISTRIBUTIONS for row in made["rows"][-MOST_GROWING:]]  # fmt: skip
-        for key, row in growing:
-            row["times"] = self._grown(key, row["values"][0]["distribution"], seconds)
+        for name, made in self._now.items():
+            for row in made["rows"][-MOST_GROWING:]:
+                key, (value, *_) = f"{name} {json.dumps(row['keys'])}", row["values"]
+                if made["function"] in _DISTRIBUTIONS:
+                    row["times"] = self._grown(key, value["distribution"], seconds)
+                elif made["function"] in _LINES:
+                    row["times"] = self._noted(key, {"seconds": round(seconds, 1), "value": value})
 
     def finish(self, found: events.Snapshot) -> None:
         """Take an aggregation that is printed at the end, after which nothing is counted."""
@@ -53,9 +58,14 @@ class GrowingAggregations:
         before = self._before.get(key, {})
         cleared = any(now.get(value, 0) < count for value, count in before.items())
         more = {value: count - (0 if cleared else before.get(value, 0)) for value, count in now.items()}
-        times = self._times.setdefault(key, deque(maxlen=TIMES))
-        times.append({"seconds": round(seconds, 1), "more": [[value, count] for value, count in more.items() if count]})
         self._before[key] = now
+        found = [[value, count] for value, count in more.items() if count]
+        return self._noted(key, {"seconds": round(seconds, 1), "more": found})
+
+    def _noted(self, key: str, look: Json) -> list[Json]:
+        """Keep a look at a row; returns the last ones, in order of time."""
+        times = self._times.setdefault(key, deque(maxlen=TIMES))
+        times.append(look)
         return list(times)
 
     def shown(self) -> list[Json]:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The aggregations of a D program: counts as a table with bars, distributions as tables with bars and as heat maps over time.
+// The aggregations of a D program: counts as a table with bars, other numbers as lines over time, and distributions as tables
+// with bars and as heat maps over time.
 
 import { flame } from "./flame.js";
 import { h, number, plural, s, short, show, table } from "./dom.js";
+import { overTime } from "./lines.js";
 
 const CELL = [14, 14]; // pixels of a heat map's cell
 const LEFT = 90; // pixels for the names of buckets
@@ -58,14 +60,22 @@ function numbers(one) {
       [[...row.keys.filter((_, place) => place !== at).map(said), ...[...row.keys[at].stack].reverse().map(frame)], row.values[0]])),
     h("details", { "data-of": `counts of ${one.name}` }, h("summary", null, "Counts"), counted(one, rows, most))];
   }
-  return counted(one, rows, most);
+  const grown = rows.filter((row) => row.times?.length).map((row) => [keyOf(row), row.times]);
+  return [grown.length ? overTime(one.name, grown) : null, counted(one, rows, most)];
 }
+
+function keyOf(row) {
+  return row.keys.map(said).join(", ") || "all";
+}
+
+// Functions whose values can be compared by their lengths; a bar of an average would say nothing.
+const SHARED = ["count", "sum"];
 
 function counted(one, rows, most) {
   return table(`Rows of ${one.name}`, [
-    ["Key", "", (row) => row.keys.map(said).join(", ") || "all"],
+    ["Key", "", keyOf],
     [one.function, "number", (row) => number(row.values[0])],
-    ["Share", "", (row) => bar(Math.abs(row.values[0]) / most)],
+    ...(SHARED.includes(one.function) ? [["Share", "", (row) => bar(Math.abs(row.values[0]) / most)]] : []),
   ], rows);
 }
 
@@ -73,7 +83,7 @@ function distribution(one, row) {
   const buckets = row.values[0].distribution.filter((bucket) => bucket.count);
   const most = Math.max(1, ...buckets.map((bucket) => Math.abs(bucket.count)));
   const total = buckets.reduce((sum, bucket) => sum + bucket.count, 0);
-  const name = row.keys.map(said).join(", ") || "all";
+  const name = keyOf(row);
   return h("figure", null, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
     row.times?.length > 1 && buckets.length ? heat(`${one.name} ${name}`, name, row.times, buckets) : null,
     h("details", { "data-of": `counts of ${one.name} ${name}`, open: one.rows.length === 1 }, h("summary", null, "Counts"),
