@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,8 +47,18 @@ _LONGEST = ("tests/kernel/", "tests/behaviour/")  # the first one needs the virt
 
 
 @pytest.fixture(scope="session")
-def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which `gilk` is this checkout, whether or not it is installed, with a cache of its own."""
+def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that was empty when this run of the tests began, for all its workers: what another version has found must
+    not replace what this one finds, and what one worker has analysed or compiled serves the others."""
+    base = tmp_path_factory.getbasetemp()
+    path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def gilk_on_path(tmp_path_factory: pytest.TempPathFactory, run_cache: Path) -> dict[str, str]:
+    """An environment in which `gilk` is this checkout, whether or not it is installed, with the cache of this run."""
     directory = tmp_path_factory.mktemp("bin")
     command = directory / "gilk"
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gilk "$@"\n')
@@ -56,7 +67,7 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         **os.environ,
         "PATH": f"{directory}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),
-        "GILK_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "GILK_CACHE": str(run_cache),
         "NO_COLOR": "1",
     }
 

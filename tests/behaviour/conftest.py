@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every directory run of the behaviour tests has an empty cache and the plugin."""
+"""Behaviour tests have the cache of this run of the tests, the plugin, and a spare keeper."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,10 @@ from tests.programs.build import build
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use an empty cache: findings that another version has left must not replace those of this version."""
+def own_cache(run_cache: Path) -> Iterator[None]:
+    """Use the cache of this run, and not the user's."""
     kept = os.environ.get("GILK_CACHE")
-    os.environ["GILK_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["GILK_CACHE"] = str(run_cache)
     yield
     del os.environ["GILK_CACHE"]
     if kept is not None:
