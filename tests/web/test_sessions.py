@@ -58,13 +58,15 @@ def test_a_session_counts_and_is_removed(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     begun = asking.post("/session", target=target, requests=REQUESTS)
     assert begun["requests"] == REQUESTS and differences(loop.pid)
-    ended = False
+    ended, status = False, asking.get("/status.json")
+    assert (status["sessions"], status["drops"]) == (1, 0)
     for state in updates(asking, begun["number"]):
         if not ended and state.get("hits", 0) > 10_000 and state.get("latency"):
             ended = True
+            assert wait_for(lambda: asking.get("/status.json")["processor"] > status["processor"])
             asking.post("/session/end", session=begun["number"])
     report = state["report"]
-    assert report["restored"] is True and clean(loop)
+    assert report["restored"] is True and clean(loop) and asking.get("/status.json")["sessions"] == 0
     assert {point for point, count in report["counts"].items() if count} <= set(state["counts"])
     whole = run_gilk("run", "--json", "-p", str(loop.pid), "--for", "0", *(w for r in REQUESTS for w in ("-i", r)))
     same = json.loads(whole.stdout.splitlines()[-1])

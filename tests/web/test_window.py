@@ -91,6 +91,8 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     page.go_back()
     expect(page.locator("g.heat6").first).to_be_attached()
     suits(page, "counted blocks")
+    status = page.locator("#top .status")
+    expect(status).to_have_text(re.compile(r"^1 session, 0 dropped, gilk takes [\d.]+ % of a processor$"))
     page.go_forward()
     pause, facts = page.get_by_role("button", name="Pause the view"), page.locator("dl.facts")
     pause.click()
@@ -104,6 +106,7 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     page.get_by_role("button", name="Take out").click()
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
     suits(page, "a session that is over")
+    expect(status).to_be_empty()
     assert clean(loop)
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
+from gilk.targets.children import children
 from gilk.targets.maps import program_of
 from gilk.targets.selecting import is_instrumented
 
@@ -47,7 +48,7 @@ class Unseen:
         """All descendants of the process; those seen once also if their parents have ended."""
         found, left = set[int](), {self._pid, *self._since}
         while left:
-            fresh = set(_children(left.pop())) - found
+            fresh = set(children(left.pop())) - found
             found |= fresh
             left |= fresh - self._since.keys()
         for gone in [pid for pid in self._since if pid not in found and not os.path.exists(f"/proc/{pid}")]:
@@ -67,15 +68,6 @@ class Unseen:
     def remark(self) -> str:
         """A sentence about the programs that were not seen; '' if there are none, as far as is known."""
         return remark(self._executed.values())
-
-
-def _children(pid: int) -> Iterator[int]:
-    try:
-        for name in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{name}/children", "rb", buffering=0) as file:
-                yield from map(int, file.read().split())
-    except OSError:
-        return
 
 
 def remark(programs: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import shlex
 import sys
+import time
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from gilk.api.machine import own_time
 from gilk.version import VERSION
 from gilk.web import children, manual
 from gilk.web.answers import answering, given, not_routed, whole_number
@@ -153,6 +155,16 @@ class Window:
         if not name:
             return {"pages": manual.pages()}
         return {"page": name, "text": manual.paragraph(name, heading) if heading else manual.page(name), "at": heading}
+
+    async def status(self, _request: Request) -> Json:
+        """The line at the top of each page. ``processor`` is in seconds: whoever looks twice knows the share."""
+        under_way = [session for session in self.sessions.all() if not session.end]
+        return {
+            "sessions": len(under_way),
+            "drops": sum(session.state.get("drops", 0) for session in under_way),
+            "processor": round(await asyncio.to_thread(own_time), 3),
+            "at": round(time.monotonic(), 3),
+        }
 
     async def about(self, _request: Request) -> Json:
         return {"version": VERSION, "licence": "LGPL-2.1-or-later", "audit": str(self.audit.path), "scripts": "ours"}
@@ -327,7 +339,7 @@ def _looking(what: str, name: str, *words: str) -> str:
 def routes(window: Window) -> list[BaseRoute]:
     twins = {
         "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
-        "/about.json": window.about, "/target/{target}.json": window.target,
+        "/status.json": window.status, "/about.json": window.about, "/target/{target}.json": window.target,
         "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
         "/target/{target}/source.json": window.source, "/target/{target}/d.json": window.d.page,
         "/target/{target}/trace.json": window.tracing.page, "/session/{number}.json": window.session,

@@ -2,6 +2,7 @@
 // The parts that every page has: the top line, errors, notices, and commands to copy.
 
 import { h, lines, show } from "./dom.js";
+import { status } from "./status.js";
 import { get, post } from "./talk.js";
 
 export function again() {
@@ -16,13 +17,16 @@ const PAGES = [["/", "Overview"], ["/traces", "Traces"], ["/doctor", "Doctor"], 
 
 export function top() {
   const here = location.pathname;
+  const line = h("p", { class: "status" });
   show(document.getElementById("top"),
     h("nav", { "aria-label": "Pages" },
       h("span", { class: "name" }, "gilk"),
       PAGES.map(([path, name]) =>
         h("a", { href: path, "aria-current": here === path ? "page" : null }, name))),
+    line,
     h("button", { class: "keys", onclick: keys, title: "Keys (?)", "aria-label": "Keys" }, "?"),
     h("button", { class: "out", onclick: allOut, title: "Takes every instrument out of every process and kernel" }, "Everything out"));
+  status(line);
 }
 
 const KEYS = [
