@@ -20,9 +20,9 @@ from gilk.render.d.style import Style
 from gilk.web.frames import Message, ServerChannel, ServerEnded
 from gilk.web.growing import GrowingAggregations
 from gilk.web.kept_output import KeptOutput
+from gilk.web.pace import Pace
 
 Json = dict[str, Any]
-_EVERY: Final = 0.1  # the seconds between two states that are sent
 _LOOKS: Final = 1.0  # the seconds between two looks at aggregations
 
 
@@ -33,7 +33,7 @@ class PrintingHost:
         self._channel, self._ends = channel, ends
         self._growing, self._looked = GrowingAggregations(), 0.0
         self._alone = False  # whether the server has ended
-        self._told, self._changed = 0.0, True
+        self._pace, self._changed = Pace(), True
         self._began = time.monotonic()
         self._printed = KeptOutput()
         self._drops = 0
@@ -59,7 +59,7 @@ class PrintingHost:
                 raise
         finally:
             with suppress(ServerEnded):
-                self._tell(now=True)
+                self._send()
 
     def add(self, data: bytes) -> None:
         """Add bytes to the output."""
@@ -73,17 +73,17 @@ class PrintingHost:
             self._looked, self._changed = now, True
             self._growing.take(consumer.contents(), now - self._began)
         try:
-            self._tell(now=False)
+            if self._changed:
+                self._pace.tell(self._send)
         except ServerEnded:
             self._alone = True
         return self._ends() or self._alone
 
-    def _tell(self, now: bool) -> None:
-        """Send the state if it has changed and it is time, or in any case if ``now``. Raises ServerEnded."""
-        if not now and (not self._changed or time.monotonic() - self._told < _EVERY):
-            return
-        self._told, self._changed = time.monotonic(), False
-        state: Json = {"seconds": round(self._told - self._began, 3), "drops": self._drops, **self._printed.to_json()}
+    def _send(self) -> None:
+        """Send the state. Raises ServerEnded."""
+        self._changed = False
+        seconds = round(time.monotonic() - self._began, 3)
+        state: Json = {"seconds": seconds, "drops": self._drops, **self._printed.to_json()}
         state["aggregations"] = self._growing.shown()
         self._channel.send({"state": {**state, "report": self._report} if self._report is not None else state})
 
