@@ -55,6 +55,7 @@ def programs(directory: Path, **sources: str) -> Path:
     return directory
 
 
+@pytest.mark.stress
 def test_a_program_that_behaves_the_same_is_reported_as_equal(tmp_path: Path) -> None:
     place, state = programs(tmp_path / "suite", ordinary=ORDINARY), tmp_path / "state"
     arguments = ("--flags", "O0,dense", "--state", str(state), "--json")
@@ -93,6 +94,7 @@ def below(directory: Path) -> list[str]:
     return found
 
 
+@pytest.mark.stress
 def test_processes_and_files_of_programs_are_removed(tmp_path: Path) -> None:
     place, scratch = programs(tmp_path / "suite", stays=STAYS), tmp_path / "scratch"
     scratch.mkdir()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 #: By name: the text of a script, its result, and a part of the reason.
 COLLECTION: dict[str, tuple[str, str, str]] = {
@@ -52,6 +54,7 @@ def made(place: Path) -> Path:
     return place / "collection"
 
 
+@pytest.mark.stress
 def test_scripts_are_run_and_judged_by_what_fired(tmp_path: Path) -> None:
     state = tmp_path / "state"
     status, told = ran(made(tmp_path), "--seconds", "1", "--state", str(state), "--json")

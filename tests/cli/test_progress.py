@@ -123,7 +123,7 @@ def test_commands_about_files_print_progress(gilk_on_path: Environment, tmp_path
     "command",
     [
         ["run", "-i", "*:entry=count", "--"],
-        ["trace", "-o", "t.parquet", "--"],
+        ["trace", "--scope", "calls:", "-o", "t.parquet", "--"],
         ["dtrace", "-n", "pid$target:a.out::entry { @ = count(); }", "-c"],
         ["scan"],
     ],

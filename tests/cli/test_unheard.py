@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.harness import state, wait_for
+from tests.seldom import seldom
 
 #: Waits in a system call that only a fatal signal ends, as a read of a file system does that does not answer: for a
 #: child made with CLONE_VFORK, until standard input is closed.
 SCRIPT = """
 import ctypes, os, signal, sys
 from gilk.cli import unheard
+from tests.seldom import seldom
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 if sys.argv[1] == "watched":
     unheard.watch()
@@ -37,7 +39,7 @@ def waiting(how: str) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", seldom((signal.SIGTERM, signal.SIGINT), 1))
 def test_a_signal_ends_a_command_that_waits_for_a_file_system(number: signal.Signals) -> None:
     with waiting("watched") as process:
         process.send_signal(number)

@@ -94,7 +94,7 @@ def test_lines_go_on_until_the_session_is_over(loop: Loop, window: Served, askin
     assert first["number"] == number and json.loads(followed(asking, number, "").read())["number"] == number
     assert wait_for(lambda: bool(json.loads(answer.readline()).get("counts")))
     before = memory(window.process.pid)
-    for _ in range(100):
+    for _ in range(30):
         answer.readline()
     assert memory(window.process.pid) - before < GROWTH
     over = asking.post("/session/end", session=number)
