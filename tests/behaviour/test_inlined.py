@@ -77,6 +77,25 @@ def test_functions_that_are_inlined_everywhere_are_named(program: Path, tmp_path
     assert json.loads(run_gilk("scan", "--list", "--json", program).stdout)["inlined"] == {"inlining": ["gone"]}
 
 
+@pytest.mark.parametrize(("glob", "hint"), [("gone", "it is inlined in"), ("go[mn]e", "inlined at all calls: gone")])
+def test_functions_without_code_of_their_own_are_told_where_none_is_found(
+    glob: str, hint: str, program: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "t.parquet"
+    told = run_gilk("trace", "-o", file, "--scope", f"inlining:{glob}", "--", program)
+    assert told.returncode == 2 and f"inlining:{glob}: {hint}" in told.stderr and not file.exists()
+    told = run_gilk("run", "-i", f"inlining:{glob}:return=count", "--", program)
+    assert told.returncode == 2 and hint in told.stderr
+
+
+def test_globs_of_a_scope_without_functions_are_named(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "t.parquet"
+    words = [word for glob in ("inlining:main", "inlining:gone", "libnone:") for word in ("--scope", glob)]
+    told = run_gilk("trace", "-o", file, *words, "--", program)
+    assert told.returncode == 0
+    assert "note: no function was in the scope inlining:gone, libnone:*\n" in told.stderr
+
+
 def test_names_like_those_of_inlined_functions_are_suggested(program: Path) -> None:
     """printf() has a name in debug information, too, and is not inlined."""
     for typed, near in (("gnoe", "gone"), ("printff", "")):

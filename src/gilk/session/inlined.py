@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from gilk.analysis.model import Function
 from gilk.errors import ImageError
 from gilk.image import lookup
 from gilk.image.cfi import How
-from gilk.image.demangle import readable_in
+from gilk.image.demangle import readable, readable_in
 from gilk.image.lookup import goes_by, is_exact
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.stripped import remark
@@ -27,6 +28,7 @@ from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.targets import lines
 from gilk.targets.base import Code, Loaded
+from gilk.targets.inlined_everywhere import inlined_everywhere
 from gilk.trace.probes import Inlined, inlined_at, left_at, under_name
 from gilk.values import dataclass
 
@@ -38,7 +40,7 @@ _MOST_PLACES = 1000  # how many places of one function are listed
 _MOST_INSTANCES = 4096  # how many instances of one function are looked at
 _NEAR = 64  # bytes of code after an entry in which the function's second statement begins
 _PARTS = (".part.", ".cold")  # in names of code that belongs to a function, but is not called as it is
-_SIMILAR = 4  # how many similar names are looked up
+_SIMILAR = 4  # how many similar or matching names a hint has
 _MOST_FUNCTIONS = 20  # how many functions are looked up at the end of a run
 
 
@@ -334,12 +336,22 @@ def _of_source(function: Function, typed: Iterable[str]) -> list[str]:
     return [name for name in typed if goes_by(function.name, name)]
 
 
-def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
-    """A hint why a function was not found; '' for a pattern, or if nothing is known."""
-    if not is_exact(name):
+def _matching_copies(images: Iterable[Loaded], glob: str) -> str:
+    """A hint with functions that match a pattern and are inlined at all calls; '' if there are none."""
+    inlined_ones = (readable(name) for loaded in images for name in inlined_everywhere(loaded.path).names)
+    names = list(dict.fromkeys(name for name in inlined_ones if fnmatchcase(name, glob)))
+    if not names:
         return ""
+    more = f" and {len(names) - _SIMILAR} more" if len(names) > _SIMILAR else ""
+    return f"inlined at all calls: {', '.join(names[:_SIMILAR])}{more}"
+
+
+def hint(code: Code, images: Iterable[Loaded], name: str) -> str:
+    """A hint why a function, or all that a pattern means, was not found; '' if nothing is known."""
     unknown = False
     looked = list(images)
+    if not is_exact(name):
+        return _matching_copies(looked, name)
     for loaded in looked:
         found = inlined(code, loaded, name)
         if found is not None:

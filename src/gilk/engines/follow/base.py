@@ -25,6 +25,7 @@ from gilk.image.model import FunctionSpan
 from gilk.session import libraries
 from gilk.session.probing import ProbingSession
 from gilk.session.staging import Timed
+from gilk.spec.functions import FunctionPattern
 from gilk.splice.plan import Refusal
 from gilk.splice.template import PlanTemplate
 from gilk.splice.template_build import Progress
@@ -50,7 +51,8 @@ class Followed:
 class BaseFollower(FollowingMeans, ProbingSession):
     """A session that can follow functions. It waits for events in the program by its gates.
 
-    ``of_iid``: by iid, the number of the function whose entry has it; -1 for others.
+    ``of_iid``: by iid, the number of the function whose entry has it; -1 for others. ``met``: the globs of the scope
+    that have had functions.
     """
 
     def _prepare_to_follow(self, gates: Any) -> None:
@@ -58,6 +60,7 @@ class BaseFollower(FollowingMeans, ProbingSession):
         self._capacity = _MOST
         self.gates = Gates(gates)
         self.followed: set[int] = set()  # numbers of the functions that are active
+        self.met: set[FunctionPattern] = set()
         self.gone: set[Loaded] = set()  # images that were unmapped before they were ready
         self.of_iid: Keys = np.full(1, -1, np.int64)
         self._made: list[Functions] = []
@@ -94,7 +97,9 @@ class BaseFollower(FollowingMeans, ProbingSession):
 
     def _take_template(self, loaded: Loaded, template: PlanTemplate | None, scope: TraceScope) -> set[int]:
         """Place the functions of an image that its template has; returns the starts of those that are left."""
-        starts = scope.starts(loaded, self.code.image(loaded.path))
+        image = self.code.image(loaded.path)
+        starts = scope.starts(loaded, image)
+        self.met.update(scope.met(loaded, image))
         if template is None:
             return starts
         try:

@@ -5,7 +5,7 @@ and gates are put where events are waited for."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import partial
 
@@ -20,6 +20,7 @@ from gilk.engines.follow.watch import Watch
 from gilk.errors import GilkError, UsageError
 from gilk.runs.run import Run
 from gilk.runs.sample_columns import schema_of
+from gilk.session import inlined
 from gilk.session.kernel_session import KernelSession
 from gilk.session.libraries import Libraries
 from gilk.session.request import expand
@@ -109,13 +110,22 @@ class ReadyTrace(Run):
         """Check that there is something to follow. ``may_come``: whether libraries with functions may be opened later.
         Raises UsageError `nothing-to-follow`."""
         if self._is_empty and not may_come:
-            names: dict[str, None] = {}
+            names, hints = dict[str, None](), dict[str, None]()
             for process in self.processes:
                 with unless_ended():  # one that is followed may have ended
                     names |= dict.fromkeys(loaded.name for loaded in process.loaded())
-            there = f"there are: {', '.join(names)}; " if names else ""
-            hint = f"{there}gilk scan --list shows the functions of one"
+                    hints |= dict.fromkeys(self._inlined(process))
+            there = [f"there are: {', '.join(names)}"] if names else []
+            hint = "; ".join([*hints, *there, "gilk scan --list shows the functions of one"])
             raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", hint)
+
+    def _inlined(self, process: Process) -> Iterator[str]:
+        """Hints about functions in the scope that have no code of their own, as they are inlined."""
+        images = process.loaded()
+        for each in self.scope.included:
+            found = inlined.hint(process, [loaded for loaded in images if loaded.is_meant(each.image)], each.function)
+            if found:
+                yield f"{each}: {found}"
 
     def _expect(self, follower: ClientFollower) -> None:
         """Prepare for the starting event. A program that has not begun is not rehearsed."""

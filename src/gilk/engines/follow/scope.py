@@ -54,6 +54,10 @@ class TraceScope:
         present = tuple(images)
         return any(not any(loaded.is_meant(g.image) for loaded in present) for g in self.included)
 
+    def met(self, loaded: Loaded, image: Image) -> Iterator[FunctionPattern]:
+        """The globs that an image has functions for."""
+        return (each for each in self.included if _starts((each,), loaded, image))
+
     def starts(self, loaded: Loaded, image: Image) -> set[int]:
         """The starts of the functions of an image that are in the scope."""
         every = (FunctionPattern("*", "*"),)

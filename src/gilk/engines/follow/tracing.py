@@ -27,6 +27,7 @@ from gilk.runs.progress import Progress, SumTell, in_silence
 from gilk.session.broker.opened import remarks_unseen
 from gilk.session.libraries import Libraries
 from gilk.spec.event import Elapsed, Exit, Reach
+from gilk.spec.functions import FunctionPattern
 from gilk.targets.ended import unless_ended
 from gilk.targets.inlined_everywhere import remark
 from gilk.trace import flow_build
@@ -52,6 +53,7 @@ class Tracing(ReadyTrace):
     _dropped_before: int = 0  # records dropped before the trace
     _after: After = field(default_factory=After)
     _began_trace: float = 0.0
+    _met: set[FunctionPattern] = field(default_factory=set)  # the globs of the scope that have had functions
 
     @property
     def _sees_all(self) -> str:
@@ -242,7 +244,13 @@ class Tracing(ReadyTrace):
         for follower in self._followers:
             self._name_missing(follower)
         self.notes += stripped(self._followers)
+        self._name_unmet()
         self._name_inlined()
+
+    def _name_unmet(self) -> None:
+        """Note the globs of the scope that have had no function, in any program or library that was seen."""
+        unmet = [str(each) for each in self.scope.included if each not in self._met]
+        self.notes += [f"no function was in the scope {', '.join(unmet)}"] * bool(unmet)
 
     def _name_inlined(self) -> None:
         """Note the functions that have no calls because they are inlined everywhere: those of the main program, or of
@@ -254,6 +262,7 @@ class Tracing(ReadyTrace):
         self.notes += [note for loaded in images for note in remark(loaded.name, loaded.path)]
 
     def _name_missing(self, follower: BaseFollower) -> None:
+        self._met |= follower.met
         try:
             self.unfollowed = list(dict.fromkeys([*self.unfollowed, *follower.unfollowed()]))
         except GilkError as error:  # of the analysis that finds the callers
