@@ -115,6 +115,8 @@ def test_dtrace_says_where_a_function_without_probes_is_inlined(program: Path) -
     done = run_gilk("dtrace", "-n", "pid$target:inlining:gone:entry", "-c", program)
     assert done.returncode == 1
     assert "does not match any probes: gone is inlined in 3 places (" in done.stderr
+    done = run_gilk("dtrace", "-n", "pid$target:inlining:go?e:entry { }", "-c", program)
+    assert "does not match any probes: inlined at all calls: gone\n" in done.stderr
 
 
 def test_without_debug_information_the_hint_says_that_inlining_is_unknown(tmp_path: Path) -> None:

@@ -246,10 +246,10 @@ def _inlined(description: Description, process: Target) -> str:
     from gilk.image.lookup import is_exact
     from gilk.session import inlined
 
+    meant = [loaded for loaded in process.loaded() if loaded.is_meant(description.module)][:_LOOKED_AT]
     if not is_exact(description.function):
-        return ""
-    meant = [loaded for loaded in process.loaded() if loaded.is_meant(description.module)]
-    found = [inlined.inlined(process, loaded, description.function) for loaded in meant[:_LOOKED_AT]]
+        return inlined.hint(process, meant, description.function)
+    found = [inlined.inlined(process, loaded, description.function) for loaded in meant]
     return next((f"{each.function} is inlined {readable_in(each.where)}" for each in found if each is not None), "")
 
 
