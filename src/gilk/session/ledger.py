@@ -24,7 +24,7 @@ from gilk.analysis.model import Function
 from gilk.session.entry import Entry, HeldBatch, Undo, Units, with_dependents
 from gilk.session.entry_planner import EntryPlanner
 from gilk.session.staging import BatchChanger, Cache, ChangeResult, PlacedUnits, Planning, Stager, Timed, Untouched
-from gilk.splice.instrument import CallWithRegisters
+from gilk.splice.instrument import CallOfGate, CallWithRegisters, Instrument
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS
@@ -155,9 +155,11 @@ class Ledger(Generic[B]):
 
     def save_everything(self) -> ChangeResult:
         """Plan functions again, since patches have to save all registers from now on. Functions in which all
-        instruments do so anyway are left alone: a thread may be waiting in one of these, at a gate."""
+        instruments do so anyway are left alone, and those with a gate: the thread on whose behalf this is done may be
+        waiting there. A gate's other instruments save what its function reads."""
         with self._undone_if_it_fails() as undo:
-            entries = [entry for entry in self._entries.values() if not all(map(_saves_all, entry.wants.values()))]
+            every = [(entry, [want.instrument for want in entry.wants.values()]) for entry in self._entries.values()]
+            entries = [entry for entry, made in every if not all(map(_saves_all, made)) and not any(map(_holds, made))]
             return self._change(entries, {}, {}, undo)
 
     def remove(self, keys: Iterable[int]) -> ChangeResult:
@@ -363,8 +365,12 @@ class Ledger(Generic[B]):
                 self._expected = None
 
 
-def _saves_all(want: Want) -> bool:
-    return isinstance(want.instrument, CallWithRegisters)
+def _saves_all(instrument: Instrument | None) -> bool:
+    return isinstance(instrument, CallWithRegisters)
+
+
+def _holds(instrument: Instrument | None) -> bool:
+    return isinstance(instrument, CallOfGate)
 
 
 def _some(units: Units) -> Units:

@@ -252,6 +252,12 @@ class CallWithRegisters:
         builder.emit(asm.lea_stack(asm.RSP, RED_ZONE + 4 * 8))
 
 
+@dataclass(frozen=True, slots=True)
+class CallOfGate(CallWithRegisters):
+    """Calls the runtime's function that holds the thread for a while. As long as one may be held there, no patch of the
+    function around it can be exchanged."""
+
+
 def _aside(builder: CodeBuilder, host: Host, context: Context, thunk: int, function: int, iid: int) -> None:
     """Call ``function`` on the thread's side stack (native/host/process.S says what the patch has to push)."""
     below = host.red_zone

@@ -17,7 +17,7 @@ from gilk.session.plan_workers import timing_templates
 from gilk.session.request import Wanted
 from gilk.session.session import InForce, Session
 from gilk.session.staging import ChangeResult, Timed
-from gilk.splice.instrument import CallWithRegisters
+from gilk.splice.instrument import CallOfGate
 from gilk.splice.plan import Want
 from gilk.splice.points import Point
 from gilk.splice.template import PlanTemplate
@@ -91,7 +91,7 @@ class Follower(BaseFollower, Session):
         self, loaded: Loaded, places: Sequence[tuple[Function, Point]], gate: int, first: bool
     ) -> tuple[set[int], list[str]]:
         ground = self._workspace.ground(loaded, self.process.analysis(loaded))
-        instrument = CallWithRegisters(self._workspace.runtime_address(ground, "gilk_gate_reached"), gate, False)
+        instrument = CallOfGate(self._workspace.runtime_address(ground, "gilk_gate_reached"), gate, False)
         wants = []
         for part, point in places:
             self._gate_key += 1

@@ -11,7 +11,7 @@ from gilk.errors import GilkError
 from gilk.session.broker.messages import number, places_of_gate
 from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.ledger import Keys
-from gilk.splice.instrument import CallWithRegisters
+from gilk.splice.instrument import CallOfGate
 from gilk.splice.plan import Want
 from gilk.trace.layout import GATES, IID_BITS
 
@@ -37,7 +37,7 @@ class ClientGates:
         loaded, points = places_of_gate(session.process, words)
         ground = session.workspace.ground(loaded, session.process.analysis(loaded))
         address = session.workspace.runtime_address(ground, "gilk_gate_reached")
-        instrument = CallWithRegisters(address, self._region.part.number << IID_BITS | gate, False)
+        instrument = CallOfGate(address, self._region.part.number << IID_BITS | gate, False)
         keys = iter(range(session.take_keys(len(points)), 1 << 62))
         fresh = [(session.ledger.entry_at(ground, start), Want(at, after, instrument, next(keys)))
                  for start, at, after in points]  # fmt: skip
