@@ -205,7 +205,7 @@ def test_calls_are_timed_there_too(program: Path, tmp_path: Path) -> None:
     places = {place for place in rows_of(file, "select distinct point from samples") if "inlined at work" in place}
     assert {place.split(" ")[0] for place in places} == {"inlining:gone:entry", "inlining:gone:return"}
     slow = reported("-i", "both:entry=time", "--longer-than", "1ns", "--", program)
-    assert called(slow) == {"both longer than 1ns": 11}
+    assert called(slow) == {"both longer than 1ns": 11}, slow
 
 
 def reported(*words: object) -> dict[str, Any]:
