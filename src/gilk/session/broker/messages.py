@@ -59,6 +59,7 @@ from gilk.image.model import FunctionSpan, Image
 from gilk.image.value_place import FARTHEST, RBP, RSP, ValuePlace
 from gilk.session.request import Builtin, CFunction, ValuesAt
 from gilk.splice.segments import is_call
+from gilk.targets.another_program import program_gone
 from gilk.targets.base import Loaded, Target
 from gilk.targets.semaphores import Semaphore
 from gilk.toolchain.instrument import CompiledObject
@@ -258,7 +259,11 @@ def _image(process: Target, row: list[Any]) -> Loaded:
     for loaded in images:
         if [str(loaded.path), loaded.bias] == row:
             return loaded
-    raise TargetError("image-gone", f"{row[0]} is not mapped any more where it was", "try again")
+    if not process.keeper.is_present():
+        raise program_gone(process.pid)
+    moved = images[0].main and str(images[0].path) == row[0]  # a program is not, unlike a library
+    why = f": {process.who} has executed another program meanwhile" if moved else ""
+    raise TargetError("image-gone", f"{row[0]} is not mapped any more where it was{why}", "try again")
 
 
 def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[CompiledObject]:
