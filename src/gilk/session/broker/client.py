@@ -64,8 +64,11 @@ class RemoteTracer(KeeperClient):
         match name:
             case "release" | "wait" if self._own is not None:
                 return self._own.ask(name, *arguments)
-            case "release" | "hold":
-                self.say({"do": name})
+            case "hold":
+                self.say({"do": "hold"})
+                return None
+            case "release":
+                self.say({"do": "release"})
                 return None
             case "wait":
                 return self._end()

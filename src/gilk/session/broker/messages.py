@@ -18,7 +18,8 @@ Each is JSON, with bytes after it, and in some a file descriptor (transport.py).
 | inside | | blocks: of the threads that are in an instrument which reports that |
 | listen | counters: [address, path] | {}: these semaphores are raised, until the client leaves |
 | sample | stack | samples: [tid, cpu, thread, registers, bytes of stack]; bytes: the stacks |
-| release | | {}: a launched program runs |
+| hold | | {}: the process stands still until `release`, or until the client goes |
+| release | | {}: a launched program runs, or a process that stood still |
 | wait | | code: the exit status of a launched program, null before its end |
 | leave | | restored, others, notes, lost: all that the client had is out; it may begin anew |
 
