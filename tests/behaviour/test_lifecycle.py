@@ -239,7 +239,7 @@ def test_instruments_for_a_program_that_is_no_longer_executed_are_refused(puppet
         puppet.do("w")  # it is the new program that answers
         with pytest.raises(gilk.TargetError) as raised:
             session.insert("*:blocks", gilk.count)
-        assert raised.value.slug == "no-such-process"
+        assert raised.value.slug == "no-such-process" and "executed another program" in raised.value.message
     assert leftovers(puppet.pid) == [] and differences(puppet.pid) == []
 
 

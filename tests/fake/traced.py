@@ -203,6 +203,9 @@ class FakeTraced:
         """The frames of parked signals: none, as no signal is handled."""
         return iter(())
 
+    def renew(self) -> bool:
+        return False
+
     def still_has(self, address: int) -> bool:
         return not self.running.space.gone and self.running.space.at(address) is not None
 

@@ -35,6 +35,10 @@ class FollowedRun(TreeRun):
             with self._unless_ended(process):
                 self._instrument(self._programs[process.pid, 0], process, wanted)
 
+    def _withdraw(self) -> None:
+        super()._withdraw()
+        self._why_none = None
+
     def _make_ready(self, program: FollowedProgram, process: Process) -> None:
         self._instrument(program, process, self._wanted(process))
 

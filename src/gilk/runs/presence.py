@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from gilk.errors import GilkError, TargetError
+from gilk.targets.alive import is_going
 from gilk.targets.process import Process
 from gilk.targets.program import has_let_go
 from gilk.targets.unseen import Unseen
@@ -63,8 +64,10 @@ class Presence:
         try:
             yield
         except TargetError as error:
+            if error.slug != "no-such-process" or not is_going(process.pid):
+                raise
             self.ended.add(process.pid)
-            if error.slug != "no-such-process" or len(self.ended) == len(processes):
+            if len(self.ended) == len(processes):
                 raise
             notes.append(f"process {process.pid} ended before its probes were in")
 

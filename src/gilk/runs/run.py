@@ -38,6 +38,7 @@ from gilk.runs.presence import Presence, let_go
 from gilk.runs.progress import Progress, SumTell, in_silence
 from gilk.runs.sample_columns import kinds_of, schema_of
 from gilk.session.base import BaseSession, Probe
+from gilk.session.broker.executing import in_one_program
 from gilk.session.inlined import NamedFunctions
 from gilk.session.probing import PreparedSession, ProbingSession
 from gilk.session.request import Request, Wanted, expand
@@ -101,7 +102,7 @@ class Run:
         """
         try:
             with planning or nullcontext(), without_collector():
-                self._insert()
+                in_one_program(self._may_be_stopped, self._insert, self._withdraw)
             self._began = time.monotonic()
             self._open()
         except BaseException:
@@ -113,6 +114,21 @@ class Run:
         for process in self.processes:
             process.release()
         self._start_command()
+
+    @property
+    def _may_be_stopped(self) -> Sequence[Process]:
+        """The processes that are stopped, and instrumented again, if they execute another program while they are
+        instrumented."""
+        return self.processes if self.kernel is None else ()
+
+    def _withdraw(self) -> None:
+        """Undo what `_insert` has done, so that it can be called again."""
+        self._openings.abort()
+        for session in self.sessions:
+            with contextlib.suppress(GilkError):
+                session.close()
+        self.sessions, self._openings, self.asked = [], Openings(), NamedFunctions()
+        self._presence, self._zero, self._clock = Presence(), 0, None
 
     def _start_command(self) -> None:
         if self.elsewhere is not None and self.command:

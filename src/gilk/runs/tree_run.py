@@ -69,6 +69,12 @@ class TreeRun(Run):
         Raises GilkError.
         """
 
+    def _withdraw(self) -> None:
+        for tree in self._trees.values():
+            tree.close()
+        super()._withdraw()
+        self._trees, self._programs = {}, {}
+
     # Programs that begin and end.
 
     def _rest(self, seconds: float) -> None:

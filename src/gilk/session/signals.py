@@ -31,6 +31,7 @@ _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, sign
 #: .abi0 to some.
 _GO_HANDLERS = ("runtime.sigtramp", "runtime.cgoSigtramp")
 _GO_RESTORERS = ("runtime.sigreturn__sigaction", "runtime.sigreturn")
+_LEAVE = "gilk_signal_leave"
 _FIRST_KEY = 1 << 40  # higher than any key of a probe
 
 
@@ -70,7 +71,7 @@ class Signals:
         installed = self._process.keeper.handlers(_numbers(self._caught)) if self._caught else []
         for handler, restorer in [*(self._ahead or []), *installed]:
             if restorer not in self._left:
-                self._left[restorer] = list(self._want(restorer, "gilk_signal_leave", entry_of))
+                self._left[restorer] = list(self._want(restorer, _LEAVE, entry_of))
                 found += self._left[restorer]
             if self._left[restorer] and handler not in self._entered:
                 self._entered.add(handler)
@@ -119,6 +120,8 @@ class Signals:
             function = ground.analysis.function(span)
             instrument = CallWithRegisters(self._workspace.runtime_address(ground, name), 0, False, roomy=True)
             self._key += 1
+            if name == _LEAVE:
+                self._workspace.restorers[self._key] = address
             yield entry_of(ground, function), Want(address - loaded.bias, False, instrument, self._key)
 
 

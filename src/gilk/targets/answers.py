@@ -9,6 +9,7 @@ from typing import Any
 
 from gilk.errors import GilkError, TargetError
 from gilk.targets import ptrace
+from gilk.targets.another_program import program_gone
 from gilk.targets.batch import Batch
 from gilk.targets.changing import Outcome
 from gilk.targets.copies import Copy, Units
@@ -47,7 +48,8 @@ class Answers:
             if name == "share_memory":
                 os.close(fds[0])  # the client has its own descriptor now
         except ProcessLookupError:
-            send((False, TargetError("no-such-process", "the process has ended")), ())
+            gone = TargetError("no-such-process", "the process has ended")
+            send((False, gone if self._keeper is None else program_gone(self._keeper.process.pid)), ())
         except ptrace.Late:
             send((False, TargetError("busy", "a thread does not stop", "try again later")), ())
         except (GilkError, OSError) as error:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from gilk.errors import TargetError
 from gilk.targets import caches
 from gilk.targets.abandoned_contexts import AbandonedContexts
+from gilk.targets.context_writes import Write
 from gilk.targets.copies import ONLY_COPIED_NOTHING, OnlyCopied
 from gilk.targets.given_blocks import give_blocks
 from gilk.targets.held import Held
 from gilk.targets.live_code import LiveCode
 from gilk.targets.mapping import Mapper
-from gilk.targets.movement import Busy, Movement, Standing, Write
+from gilk.targets.movement import Busy, Movement, Standing
 from gilk.targets.newcomers import give_own, in_common
 from gilk.targets.ours import led_to
 from gilk.targets.places import Places, StandingJumps

@@ -19,13 +19,14 @@ RECORD_NAME = "gilk-raised-"  # prefix of the names of records of semaphores
 class ArenaMap:
     """An arena in the target: its code is mapped at ``base``; below that lies the page that holds the key, and below
     that ``held`` bytes of data. ``offset`` is that of its code in the code memory; ``sigreturn`` is that of an
-    rt_sigreturn(2) in its code, 0 if there is none."""
+    rt_sigreturn(2) in its code, and ``table`` that of the pointer to the table of places, 0 if there is none."""
 
     base: int
     size: int
     offset: int
     held: int = 0
     sigreturn: int = 0
+    table: int = 0
 
     @property
     def start(self) -> int:

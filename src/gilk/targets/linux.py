@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 
 from gilk.errors import TargetError
 from gilk.targets.alive import cpu_time, is_alive
+from gilk.targets.another_program import began_of, program_gone
 from gilk.targets.bounds import Bounds, bounds_in
 from gilk.targets.frames import SignalFrame
 from gilk.targets.held import Held
@@ -37,6 +38,7 @@ class LinuxProcess:
         """``tree``: the tree that the process belongs to, if it is followed. Raises TargetError `no-such-process`,
         `no-permission`."""
         self.pid = pid
+        self._began = began_of(pid)  # before the memory is opened, so that no program is overlooked
         self.memory = ProcessMemory(pid)
         self.threads = PtracedThreads(pid, tree)
         self.taking = Taken(pid)
@@ -60,6 +62,15 @@ class LinuxProcess:
 
     def bounds(self) -> AbstractContextManager[Bounds]:
         return bounds_in(self.pid)
+
+    def renew(self) -> bool:
+        before, self._began = self._began, began_of(self.pid)
+        if before.process != self._began.process:
+            raise program_gone(self.pid)  # another process has the number by now
+        if self._began == before and not self.memory.has_gone:
+            return False
+        self.memory.renew(self.pid)
+        return True
 
     def parked(self, restorers: frozenset[int], seen: Collection[int]) -> Iterator[SignalFrame]:
         return parked_frames(self.pid, restorers, self.memory, seen)

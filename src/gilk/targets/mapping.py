@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.targets import copies, haven
+from gilk.targets.another_program import program_gone
 from gilk.targets.copies import Copy
 from gilk.targets.given_blocks import write_key
 from gilk.targets.held import ArenaMap, Held
@@ -46,9 +47,13 @@ class Mapper:
             yield call
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        """Create and map the shared memory; returns the file descriptors of code and data for the client."""
+        """Create and map the shared memory; returns the file descriptors of code and data for the client. Raises
+        TargetError, `no-such-process` if the process has executed another program since this was last called or since
+        it was attached to."""
         held, share = self._held(), self._share
         with self._process.threads.stopped() as threads:
+            if self._process.renew():
+                raise program_gone(self._pid)  # the client may have looked at the other program
             check_gs(self._process, threads.values())
             with refusable(self._pid), self._process.calls() as call:
                 held.name = name

@@ -43,13 +43,21 @@ class ProcessMemory:
         """Open the memory file. Raises TargetError `no-such-process`, `no-permission`."""
         self.gate = 0  # address of a ``syscall`` instruction (remote.py); 0: not looked for yet
         self.haven: Shelter | None = None  # for a borrowed thread's state (haven.py), once mapped
+        self._fd = _opened(pid)
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether the address space has gone: pread(2) returns 0 then, wherever it reads."""
         try:
-            self._fd = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
-        except (FileNotFoundError, ProcessLookupError):
-            raise TargetError("no-such-process", f"there is no process {pid}") from None
-        except PermissionError:
-            hint = "be its owner, or have CAP_SYS_PTRACE; `gilk doctor` says what is allowed here"
-            raise TargetError("no-permission", f"no permission to write to process {pid}", hint) from None
+            return not os.pread(self._fd, 1, PAGE)
+        except OSError:
+            return False  # only nothing is mapped there
+
+    def renew(self, pid: int) -> None:
+        """Be the memory of the program that the process executes now. Raises as the constructor does."""
+        fresh = _opened(pid)
+        os.close(self._fd)
+        self._fd, self.gate, self.haven = fresh, 0, None
 
     def read(self, address: int, size: int) -> bytes:
         """The bytes at an address; fewer at the end of a mapping. Raises OSError when nothing is mapped there."""
@@ -92,6 +100,17 @@ class ProcessMemory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _opened(pid: int) -> int:
+    """A descriptor of the memory file. Raises TargetError `no-such-process`, `no-permission`."""
+    try:
+        return os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        raise TargetError("no-such-process", f"there is no process {pid}") from None
+    except PermissionError:
+        hint = "be its owner, or have CAP_SYS_PTRACE; `gilk doctor` says what is allowed here"
+        raise TargetError("no-permission", f"no permission to write to process {pid}", hint) from None
 
 
 def stretches(mappings: Iterable[Mapping], memory: Memory, longest: int) -> Iterator[tuple[int, bytes]]:

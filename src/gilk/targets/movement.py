@@ -12,8 +12,10 @@ from dataclasses import replace
 
 from gilk.arch import asm
 from gilk.targets import advised, gates
+from gilk.targets.context_writes import Write, of_word
 from gilk.targets.frame_writes import lead, rewritten, second_frame
 from gilk.targets.frames import NOTE_MAGIC, ContextRegisters, SignalFrame, registers_of
+from gilk.targets.handlers_under_way import HandlersUnderWay
 from gilk.targets.held import Held
 from gilk.targets.places import Places, long_jump
 from gilk.targets.staged_batches import StagedBatches
@@ -44,22 +46,12 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Write:
-    """A write in a signal frame or beside it: ``data`` at the address ``slot``, where ``before`` was. ``leaves``: the
-    context goes on elsewhere by it, so it may be written only while the code has no patches; otherwise the context
-    stays where it is, and the write is right at any time."""
+class _Stacks:
+    """Stack pointers of threads and contexts: of those that are ``inside`` the runtime or a compiled instrument, and of
+    those that are ``returning`` from a handler, or may be, as the runtime is called for that."""
 
-    slot: int
-    data: bytes
-    before: bytes
-    leaves: bool
-
-    def undone(self) -> Write:
-        return Write(self.slot, self.before, self.data, self.leaves)
-
-
-def _of_word(slot: int, word: int, before: int, leaves: bool) -> Write:
-    return Write(slot, word.to_bytes(8, "little"), before.to_bytes(8, "little"), leaves)
+    inside: list[int]
+    returning: list[int]
 
 
 class Busy(Exception):
@@ -77,6 +69,7 @@ class Movement:
         self._batches = batches
         self._everywhere = batches.everywhere
         self.contexts = WaitingContexts(process, held, batches.everywhere)
+        self._handlers = HandlersUnderWay(self._memory, held, batches)
         self.searches = False  # whether contexts may wait in handlers on stacks without a thread
         self.left_behind = False  # whether one waits inside a removed patch: its memory has to stay
         self.stays_inside = False  # whether a thread was inside an instrument when its patch was removed
@@ -222,17 +215,17 @@ class Movement:
         found = self.contexts.of_threads(threads.values(), originals)
         parked = list(self._parked(found))
         frames = [self.contexts.as_noted(frame) for frame in (*found.values(), *parked)]
-        inside = self._stacks_of_runtime(threads, frames)
+        stacks = self._stacks(threads, frames)
         moves: list[Write] = []
         for at, frame in enumerate(frames):
             moves_of = self._moves_of_parked if tolerant or at >= len(found) else self._moves_of
-            made = moves_of(frame, old, new, inside)
+            made = moves_of(frame, old, new, stacks)
             if new and not any(move.leaves for move in made):
-                made = (*made, *self._from_way_back(frame, new, inside))
+                made = (*made, *self._from_way_back(frame, new, stacks))
             moves += made
         return [*self._erasures([*found.values(), *parked]), *moves, *self._resumptions(threads, old, new)]
 
-    def _from_way_back(self, frame: SignalFrame, new: Places, inside: Sequence[int]) -> tuple[Write, ...]:
+    def _from_way_back(self, frame: SignalFrame, new: Places, stacks: _Stacks) -> tuple[Write, ...]:
         """The writes that lead a context out of a patch that has been removed, if it stays there otherwise, and would
         return into the middle of the code that one of the patches ``new`` displaces. Raises Busy if that cannot be
         done."""
@@ -240,19 +233,19 @@ class Movement:
             return ()
         if not self._batches.ever().comes_back_amid(frame.place, new, self._memory):
             return ()
-        return self._led_frame(frame, Places([]), new, inside)
+        return self._led_frame(frame, Places([]), new, stacks)
 
-    def _stacks_of_runtime(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> list[int]:
-        """The stack pointers of the threads and contexts that are in the runtime or in a compiled instrument."""
+    def _stacks(self, threads: dict[int, Thread], frames: Sequence[SignalFrame]) -> _Stacks:
         standing = [(thread.registers.rip, thread.registers.rsp) for thread in threads.values()]
-        waiting = [(frame.place, frame.rsp) for frame in frames]
-        return [rsp for place, rsp in (*standing, *waiting) if self._in_library(place)]
+        there = [*standing, *((frame.place, frame.rsp) for frame in frames)]
+        inside = [rsp for place, rsp in there if self._in_library(place)]
+        return _Stacks(inside, [*inside, *(rsp for place, rsp in there if self.contexts.returns(place))])
 
-    def _led_frame(self, frame: SignalFrame, old: Places, new: Places, inside: Sequence[int]) -> tuple[Write, ...]:
+    def _led_frame(self, frame: SignalFrame, old: Places, new: Places, stacks: _Stacks) -> tuple[Write, ...]:
         """The writes that lead a context out of a patch, one of ``old`` or one that was removed before. Raises Busy if
         that is not possible, or if the runtime may be about to write a note on the frame."""
         registers = registers_of(frame, self._memory) if frame.is_below else None
-        near = any(0 <= frame.slot - rsp < _NEAR for rsp in inside)
+        near = any(0 <= frame.slot - rsp < _NEAR for rsp in stacks.inside)
         led = None if registers is None or near else self._between(registers, new)
         if led is None or self._stays_displaced(led.place[0], old, new):
             raise Busy
@@ -272,7 +265,7 @@ class Movement:
         note."""
         for note in (frame.note for frame in frames if self.contexts.is_left_over(frame)):
             if note is not None:
-                yield _of_word(note.at, 0, NOTE_MAGIC, False)
+                yield of_word(note.at, 0, NOTE_MAGIC, False)
 
     def _resumptions(self, threads: dict[int, Thread], old: Places, new: Places) -> Iterator[Write]:
         """The writes for calls with advice, which go on behind the entry's instruments, in the patch that is there
@@ -281,7 +274,7 @@ class Movement:
         for base in {thread.registers.gs_base for thread in threads.values()} if old else ():
             for found in advised.resumptions(held, memory, base):
                 if old.original(found.address) is not None:
-                    yield _of_word(found.slot, self._through(found.address, old, new), found.address, True)
+                    yield of_word(found.slot, self._through(found.address, old, new), found.address, True)
 
     def are_called(self, threads: dict[int, Thread]) -> bool:
         """Whether a thread is in a function of the program that an instrument has called, or that has advice: it will
@@ -338,7 +331,7 @@ class Movement:
         if certain or self.contexts.more_are_noted(found):
             yield from (frame for frame in self.contexts.parked(found) if certain or frame.note is not None)
 
-    def _moves_of(self, frame: SignalFrame, old: Places, new: Places, inside: Sequence[int]) -> tuple[Write, ...]:
+    def _moves_of(self, frame: SignalFrame, old: Places, new: Places, stacks: _Stacks) -> tuple[Write, ...]:
         """The writes for one frame. A context that stays gets one, too, if its handler, which was shown another
         address, returns by itself from now on. Raises Busy."""
         if old and advised.is_on_stack(self._held(), frame.rsp):
@@ -346,7 +339,13 @@ class Movement:
         try:
             through = self._through(frame.place, old, new)
         except Busy:
-            return self._led_frame(frame, old, new, inside)
+            return self._led_frame(frame, old, new, stacks)
+        goes_in = through != frame.place and self._is_ours(through)
+        if goes_in and self._handlers.keeps(frame, old, new, stacks.returning):
+            return self._handlers.writes(frame, through)
+        if through == frame.place and self._stays_displaced(through, old, new):
+            if self._handlers.is_let_down(frame, old, new):
+                through = _in((through, True), self._batches.places(self._batches.active))
         alone = frame.note is not None and old.leads_away(frame.restorer) and not new.stays(frame.restorer)
         beyond = self.beyond_bounce(frame.place, old)
         first = () if beyond is None else self._writes(frame, beyond, leaves=False)
@@ -367,14 +366,12 @@ class Movement:
             Write(slot, word.to_bytes(8, "little"), read(slot, 8), leaves) for slot, word in frame.moved(address)
         )
 
-    def _moves_of_parked(
-        self, frame: SignalFrame, old: Places, new: Places, inside: Sequence[int]
-    ) -> tuple[Write, ...]:
+    def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places, stacks: _Stacks) -> tuple[Write, ...]:
         """The writes for a frame that gilk does not wait for, since nobody knows when a parked context runs. A context
         inside a patch that is removed stays there, and goes on through the patch, though its handler may have seen
         another address."""
         try:
-            return self._moves_of(frame, old, new, inside)
+            return self._moves_of(frame, old, new, stacks)
         except Busy:
             self.left_behind = True
             return self._writes(frame, frame.place, leaves=False)

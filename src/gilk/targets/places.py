@@ -12,7 +12,7 @@ from gilk.targets.batch import Batch, Int
 from gilk.targets.memory import Memory
 
 _AFTER = np.int64(-1 << 63)  # GILK_ROW_AFTER, native/abi/gilk_abi.h
-_HEAD = 16  # bytes of struct gilk_places
+HEAD, ROW = 16, 16  # bytes of struct gilk_places, and of struct gilk_row
 
 
 class Places:
@@ -99,6 +99,11 @@ class Places:
         """Whether a patch is executed in place of the instruction at ``original``."""
         return self.patch(original, before=True) is not None
 
+    def leads_back(self, restorer: int) -> bool:
+        """Whether handlers that return to this restorer are led to the equal in a patch of the address that they return
+        to."""
+        return any(bool((b.restorers == restorer).any()) for b in self._batches)
+
     def stays(self, original: int) -> bool:
         """Whether a patch is executed in place of the instruction at ``original`` after the change to which these
         places belong."""
@@ -117,8 +122,8 @@ class ShownPlaces(Places):
         """Read the table at the address ``table``, at most ``most`` bytes; if it cannot be one, it has no places."""
         super().__init__([])
         count = int.from_bytes(memory.some(table, 8), "little")
-        size = 16 * count if count <= (most - _HEAD) // 16 else 0
-        content = memory.some(table + _HEAD, size)
+        size = ROW * count if count <= (most - HEAD) // ROW else 0
+        content = memory.some(table + HEAD, size)
         rows = np.frombuffer(content, np.int64) if len(content) == size else np.empty(0, np.int64)
         self._from, self._to = rows.reshape(-1, 2).T
 

@@ -17,6 +17,7 @@ from gilk.image.model import ElfSymbol, Image
 from gilk.splice.allocator import Occupied
 from gilk.targets import learnt, seccomp, wire
 from gilk.targets.alive import is_alive
+from gilk.targets.another_program import began_of
 from gilk.targets.base import Loaded
 from gilk.targets.copies import Copy, Units, as_executed
 from gilk.targets.exchanged import exchanged
@@ -155,7 +156,8 @@ class Process:
         self.launched = launched
         self.files = Files(pid)
         self._analyses: dict[Path, Analysis] = {}
-        self._held = launched
+        self._held, self._stopped = launched, False
+        self._began = began_of(pid)
         self._program = _pidfd(pid) if launched else -1  # unlike the pid, never another process
         self._copies: tuple[Copy, ...] = ()
         self.meeting = Meeting()  # replaced by a session that others may join
@@ -242,11 +244,27 @@ class Process:
         """Whether this is a launched program none of whose code has run yet."""
         return self._held
 
+    @property
+    def stands(self) -> bool:
+        """Whether this is a process that stands still until release()."""
+        return self._held or self._stopped
+
+    def has_executed(self) -> bool:
+        """Whether the process has executed another program since gilk attached to it or stopped it, as far as can be
+        seen."""
+        return began_of(self.pid) != self._began
+
+    def hold(self) -> None:
+        """Stop the process until release(), so that it executes no other program. Raises TargetError."""
+        if not self._held:
+            self.keeper.hold()
+            self._began, self._stopped = began_of(self.pid), True
+
     def release(self) -> None:
-        """Let a launched program run."""
-        if self._held:
+        """Let a launched program run, or one that was stopped."""
+        if self.stands:
             self.keeper.release()
-            self._held = False
+            self._held = self._stopped = False
 
     def kill_unstarted(self) -> None:
         """Kill a launched program none of whose code has run yet."""

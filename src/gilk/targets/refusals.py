@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gilk.errors import MemoryTaken, OutOfMemory, TargetError
+from gilk.targets.another_program import program_gone
 from gilk.targets.maps import DATA_NAME, Mapping, holders, occupied
 from gilk.targets.memory import Memory
 from gilk.targets.sharing import can_be_told
@@ -98,8 +99,7 @@ def expecting(pid: int, memory: Memory) -> Iterator[None]:
         yield
     except Mismatch as mismatch:
         if _is_gone(memory, mismatch.args[0]):
-            why = f"process {pid} has ended, or has executed another program"
-            raise TargetError("no-such-process", why) from None
+            raise program_gone(pid) from None
         raise TargetError(
             "code-changed",
             f"the code at {mismatch.args[0]:#x} of process {pid} is not what its file says",
@@ -130,7 +130,7 @@ def refusable(pid: int) -> Iterator[None]:
     try:
         yield
     except ProcessLookupError:
-        raise TargetError("no-such-process", f"process {pid} has ended") from None
+        raise program_gone(pid) from None
     except OSError as error:
         raise (OutOfMemory if error.errno in _NO_MEMORY else TargetError)(
             "refused-by-kernel",

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.targets import haven, ptrace, rseq, seccomp
+from gilk.targets.another_program import program_gone
 from gilk.targets.call_list import MOST, STAND_IN, Call, CallList
 from gilk.targets.haven import Haven
 from gilk.targets.maps import Mapping, read_maps
@@ -263,5 +264,7 @@ def _borrowed(thread: Thread, world: PtracedThreads, memory: ProcessMemory) -> I
 def _gate(pid: int, memory: ProcessMemory) -> int:
     """The address of a ``syscall`` instruction, which is searched for only once: the vdso stays where it is."""
     if not memory.gate or memory.read(memory.gate, 2) != _SYSCALL:
+        if memory.has_gone:
+            raise program_gone(pid)
         memory.gate = find_syscall(read_maps(pid), memory)
     return memory.gate

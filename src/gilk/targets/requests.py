@@ -54,8 +54,12 @@ class Requests(ABC):
         not."""
         return cast(int, self.ask("main_of", low, high))
 
+    def hold(self) -> None:
+        """Stop the process until release()."""
+        self.ask("hold")
+
     def release(self) -> None:
-        """Let a launched program run."""
+        """Let a launched program run, or one that was stopped."""
         self.ask("release")
 
     def wait(self, block: bool) -> ProcessEnd | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from gilk.errors import GilkError, TargetError, failed
 from gilk.targets import launch, ptrace, wire
+from gilk.targets.another_program import program_gone
 from gilk.targets.answers import Answer, Answers
 from gilk.targets.keeper import Keeper
 from gilk.targets.launch import Command, ProcessEnd
@@ -47,7 +48,7 @@ class Server(Answers):
         process = LinuxProcess(pid, self._tree)
         keeper = Keeper(process)
         with process.threads.stopped():
-            pass
+            process.renew()
         self._process, self._keeper = process, keeper
         return pid
 
@@ -99,6 +100,16 @@ class Server(Answers):
         if address:
             self.threads.hold()
         return address
+
+    def hold(self) -> None:
+        """Stop the process until release(), whatever it executes by now, if gilk has nothing of another program in it.
+        Raises TargetError."""
+        self.threads.keep()
+        if not self.keeper.held.code and self._process is not None:
+            self._process.renew()
+        elif not self.keeper.present():
+            self.threads.release()
+            raise program_gone(self.threads.pid)
 
     def release(self) -> None:
         self.threads.release()

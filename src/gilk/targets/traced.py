@@ -87,6 +87,11 @@ class Traced(Protocol):
 
     # The state of the process.
 
+    def renew(self) -> bool:
+        """Have ``memory`` be that of the program that the process executes now, as long as gilk has nothing in it;
+        returns whether it was another program's. All threads must stand still. Raises TargetError."""
+        ...
+
     def maps(self) -> tuple[Mapping, ...]:
         """All mappings, by ascending address. Raises TargetError `no-such-process`, `no-permission`."""
         ...

@@ -51,6 +51,12 @@ class WaitingContexts:
         """Whether the runtime has noted more contexts that have not gone on yet than ``found`` has notes."""
         return self._noted() > sum(frame.note is not None for frame in found.values())
 
+    def returns(self, place: int) -> bool:
+        """Whether a context at ``place`` returns from a handler: it is in a restorer, or in the patch of one."""
+        if self._held().in_arena(place):
+            place = self._everywhere().stands_for(place) or place
+        return returning(place, self._restorers)
+
     def as_noted(self, frame: SignalFrame) -> SignalFrame:
         """The frame, without its note if that is left over from an earlier session."""
         return replace(frame, note=None) if self.is_left_over(frame) else frame

@@ -77,6 +77,7 @@ class Workspace:
         self._puns = PunPages(process.occupied(), MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
         self._mapped: set[int] = set()
         self._batch = 0
+        self.restorers: dict[int, int] = {}  # by the keys of wants that have handlers led back there (signals.py)
         self._table = 0
         self._code_address = 0
         self._placed: dict[str, list[tuple[PlanTemplate, Array, Array]]] = {}
@@ -125,13 +126,14 @@ class Workspace:
         """Map an arena near an image; returns the address where its data begins. The process may map memory of its own
         in the chosen room at the same time, so this is tried several times."""
         below, offset = HELD_SIZE + PAGE, len(self._sites) * ARENA_SIZE
-        sigreturn, tries = runtime().symbols["gilk_sigreturn"], 0
+        symbols, tries = runtime().symbols, 0
+        words = symbols["gilk_sigreturn"], symbols["gilk_params"] + ArenaWord.PLACES
         while True:
             start = find_room(self._process.occupied(), loaded.start, loaded.end, ARENA_SIZE + below)
             if start is None or len(self._sites) >= MOST_ARENAS:
                 raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
             try:
-                self._process.keeper.map_arena(ArenaMap(start + below, ARENA_SIZE, offset, HELD_SIZE, sigreturn))
+                self._process.keeper.map_arena(ArenaMap(start + below, ARENA_SIZE, offset, HELD_SIZE, *words))
                 return start
             except MemoryTaken:
                 tries += 1
@@ -232,7 +234,7 @@ class Workspace:
         for function in plan.functions:
             for patch in function.patches:
                 self._store(patch.address, patch.data)
-        return self._hand_over(pack(plan.functions))
+        return self._hand_over(pack(plan.functions, self.restorers))
 
     def _map_pages(self) -> set[int]:
         """Map the pages of puns that are not mapped yet; returns those that cannot be mapped, because the process has

@@ -260,9 +260,15 @@ class PtracedThreads:
         self.threads = {self.pid: thread}
         return thread
 
+    def keep(self) -> None:
+        """Stop all threads until release(). Raises as stop() does."""
+        if not self._held:
+            self.stop()
+            self._held = True
+
     @property
     def holds(self) -> bool:
-        """Whether this is a launched process that has not been let go yet."""
+        """Whether this is a process that stands still until release()."""
         return self._held
 
     def release(self) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
@@ -15,7 +16,7 @@ from gilk.engines.dtrace import libraries, verbose
 from gilk.engines.dtrace.acting import Acting, Formatted
 from gilk.engines.dtrace.aggregated import Aggregated
 from gilk.engines.dtrace.compiled import Compiled, DoesNotCompile, ProgramText, compile_programs
-from gilk.engines.dtrace.enabling import Enabled, enable
+from gilk.engines.dtrace.enabling import Enabled, NoSuchProbe, enable
 from gilk.engines.dtrace.kernel_names import KernelNames
 from gilk.engines.dtrace.names import Names
 from gilk.engines.dtrace.outlet import Outlet, shell_here
@@ -23,7 +24,7 @@ from gilk.engines.dtrace.renamed import Renamed
 from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.tracing import Engine, Happening
 from gilk.engines.dtrace.world import SymbolContext
-from gilk.errors import OutOfMemory, UsageError
+from gilk.errors import GilkError, OutOfMemory, UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.world import World
@@ -31,6 +32,7 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.syntax.source import Source
+from gilk.session.broker.executing import in_one_program
 from gilk.targets.jit_map import JitMap
 from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused, Snapshot
 from gilk.values import dataclass
@@ -73,6 +75,8 @@ class Consumer:
     _openings: dict[int, OpenedLibraries] = field(default_factory=dict)  # by the number of the program, 0 for the first
     _opened: list[str] = field(default_factory=list)  # remarks about libraries of processes that have ended
     _aggregated: Aggregated | None = None  # once events are asked for
+    _live: Engine | None = None  # the same as ``tracing``
+    _is_stale: bool = False  # whether the programs were compiled for a program that the process executes no more
     _lowered: dict[str, int] = field(default_factory=dict)  # options with less than was asked for, for lack of memory
 
     def compile(self, listing: bool = False) -> None:
@@ -163,9 +167,41 @@ class Consumer:
 
     def start(self) -> list[Refused | Lowered]:
         """Put the probes in, fire BEGIN, and let a launched program run. Returns the probes that were refused, and the
-        options with less memory than asked for."""
+        options with less memory than asked for. If the process has executed another program since ``compile``, the
+        programs are compiled again for that."""
+        return in_one_program(self._may_be_stopped, self._start, self._withdraw)
+
+    @property
+    def _may_be_stopped(self) -> Sequence[Process]:
+        """The processes that are stopped for that."""
+        return () if self.process is None else (self.process,)
+
+    def _withdraw(self) -> None:
+        """Undo what `_start` has done, and have it compile the programs first when it is called again."""
+        for opened in self._openings.values():
+            with contextlib.suppress(GilkError):
+                opened.close()
+        self._openings.clear()
+        if self._live is not None:
+            with contextlib.suppress(GilkError):
+                self._live.take_out()
+            self._live.close()
+        self._live, self._is_stale = None, True
+
+    def _compile_anew(self) -> None:
+        """Compile the programs for what the process executes now. Raises GilkError."""
+        self.__dict__.pop("world", None)
+        try:
+            self.compile()
+        except (DoesNotCompile, NoSuchProbe) as error:
+            why = f"the process has executed another program: {error}"
+            raise UsageError("no-such-probe", why) from None
+
+    def _start(self) -> list[Refused | Lowered]:
+        if self._is_stale:
+            self._compile_anew()
         self.symbols = SymbolNames(self.process, JitMap(self.process.pid) if self.process is not None else None)
-        self.tracing = self._tracing()
+        self.tracing = self._live = self._tracing()
         self.tracing.begin()
         if self.process is not None:
             self._watch(self.process)

@@ -62,6 +62,10 @@ class SeveralConsumer(TreeConsumer):
             self._watch_libraries(number, self._processes[number], self._known[number], launched=False)
         return told
 
+    @property
+    def _may_be_stopped(self) -> Sequence[Process]:
+        return ()
+
     def _begin_following(self) -> None:
         """Do nothing: no processes are followed."""
 

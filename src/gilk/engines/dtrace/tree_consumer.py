@@ -102,6 +102,11 @@ class TreeConsumer(Consumer):
         engine.note(0, first)
         return engine
 
+    def _withdraw(self) -> None:
+        self._stop_following()
+        super()._withdraw()
+        self._trees, self._numbers, self._told, self._bare = [], {}, TreeReport(), set()
+
     def _begin_following(self) -> None:
         for process in self._roots[len(self._trees) :]:
             self._number(len(self._trees), 0)

@@ -26,6 +26,7 @@ from gilk.session.libraries import Libraries
 from gilk.session.request import expand
 from gilk.spec.event import Event, Exit, Now, Reach
 from gilk.splice.template_build import Progress as Progressed
+from gilk.targets.another_program import program_gone
 from gilk.targets.base import Loaded
 from gilk.targets.ended import unless_ended
 from gilk.targets.process import Process
@@ -77,10 +78,17 @@ class ReadyTrace(Run):
         self._set_gates(present)
         self._check_scope(any(libraries.watched for libraries in self._libraries))
         for follower in self._followers:
-            if not (follower.process.unstarted and isinstance(self.start, Now)):
+            if not (follower.process.stands and isinstance(self.start, Now)):
                 self._expect(follower)
-        if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
+        if isinstance(self.start, Now) and any(process.stands for process in self.processes):
             self._follow()
+
+    def _withdraw(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        super()._withdraw()
+        self._followers, self._libraries, self._throttles, self._watches = [], [], {}, []
+        self.notes, self.started = [], NEVER
 
     def _take_in_follower(self, process: Process) -> ClientFollower:
         """A new session for a process, with nothing ready yet. Raises TargetError."""
@@ -128,10 +136,10 @@ class ReadyTrace(Run):
                 yield f"{each}: {found}"
 
     def _expect(self, follower: ClientFollower) -> None:
-        """Prepare for the starting event. A program that has not begun is not rehearsed."""
+        """Prepare for the starting event. A program that stands still is not rehearsed."""
         follower.copy_code()
         throttle = self._throttles.get(id(follower))
-        if throttle is not None and not follower.process.unstarted:
+        if throttle is not None and not follower.process.stands:
             throttle.rehearse()
         follower.expect(self._chosen(follower), throttle.busy if throttle is not None else ())
 
@@ -139,6 +147,8 @@ class ReadyTrace(Run):
         """Make images ready; if the trace has begun, follow them."""
         chosen = [loaded for loaded in images if self.scope.takes_image(loaded)]
         fresh, trouble = follower.prepare(chosen, self.scope, self.told)
+        if isinstance(follower.code, Process) and follower.code.has_executed():
+            raise program_gone(follower.code.pid)  # which is no trouble of an image
         self.notes += trouble
         if self.started != NEVER and self.stopped == NEVER:
             follower.follow(fresh)

@@ -129,7 +129,7 @@ class Tracing(ReadyTrace):
 
     def _about_to_release(self) -> None:
         """Begin the trace here: the time in which a launched program was held is no part of it, nor of its calls."""
-        if self.started != NEVER and any(process.unstarted for process in self.processes):
+        if self.started != NEVER and any(process.stands for process in self.processes):
             self.started, self._began_trace = self._now(), time.monotonic()
 
     def _look_for_stop(self) -> None:

@@ -54,8 +54,13 @@ class TreeTracing(TreeRun, Tracing):
         for process in self.processes:
             with self._unless_ended(process):
                 self._enter_program(self._programs[process.pid, 0], process)
-        if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
+        if isinstance(self.start, Now) and any(process.stands for process in self.processes):
             self._follow()
+
+    def _withdraw(self) -> None:
+        super()._withdraw()
+        self._watched, self._newest, self._rows, self._named = {}, {}, {}, {}
+        self._zero = time.monotonic_ns()
 
     def _make_ready(self, program: FollowedProgram, process: Process) -> None:
         self._enter_program(program, process)
@@ -77,7 +82,7 @@ class TreeTracing(TreeRun, Tracing):
         self._watched[id(follower)] = self._watch_for_libraries(follower, images)
         if self.started != NEVER:
             self._begin_throttle(follower)
-        elif not (process.unstarted and isinstance(self.start, Now)):
+        elif not (process.stands and isinstance(self.start, Now)):
             self._expect(follower)
 
     def _has_another(self, program: FollowedProgram, pid: int) -> bool:

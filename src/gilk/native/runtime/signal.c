@@ -6,7 +6,7 @@
  * returns to. In between, the ucontext has the address at which the thread would be without patches. If the handler
  * changes that address, the thread continues there, or in a patch if the instruction there is displaced. If it does
  * not, the thread goes back to where it was interrupted, or to where it was moved when code has changed meanwhile
- * (targets/movement.py). The code may change at any instruction of these functions, so they do not write a rip that is
+ * (targets/movement.py), or, if the instruction there has been displaced meanwhile, to that patch. The code may change at any instruction of these functions, so they do not write a rip that is
  * right already.
  *
  * gilk_signal_enter_go is for handlers of the Go runtime, which suspends a goroutine at the instruction that a signal
@@ -150,23 +150,24 @@ void gilk_signal_enter_go(const struct gilk_regs *regs, gilk_u32 iid)
 		show(regs->rdx, row);
 }
 
-/* Whether the handler has not changed the address that it was shown; then the thread goes on where it was. */
+/* Whether the handler has not changed the address that it was shown. */
 static int is_unchanged(const struct gilk_note *note, gilk_u64 context)
 {
 	return *word_at(context, RIP_IN_UCONTEXT) == note->shown && *word_at(context, RSP_IN_UCONTEXT) == note->rsp;
 }
 
+/* Whether the thread goes on in the patch that the note says; if not, it goes on where the handler has it go on. */
 static int go_on_by_note(gilk_u64 context)
 {
 	struct gilk_note *note = note_in(context);
-	int unchanged = is_unchanged(note, context);
+	int led = is_unchanged(note, context) && note->actual != note->shown;
 
-	if (unchanged && note->actual != note->shown)
+	if (led)
 		*word_at(context, RIP_IN_UCONTEXT) = note->actual;
 	in_order();
 	note->magic = 0;
 	count_notes(-1);
-	return unchanged;
+	return led;
 }
 
 void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)

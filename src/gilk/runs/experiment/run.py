@@ -96,6 +96,12 @@ class Staged(Run):
         self._kept.schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
         self._change(0.0, first=True)
 
+    def _withdraw(self) -> None:
+        began = self._zero
+        super()._withdraw()
+        self._zero = began
+        self.placed, self._of, self._arrivals = [], {}, {}
+
     def _meant(self, target: Code, pid: int) -> Meant:
         """The instruments for a target, each with its points, in order of time."""
         items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)

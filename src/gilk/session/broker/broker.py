@@ -37,6 +37,7 @@ class Connection:
         end.setblocking(False)
         self.end, self.state, self.known = end, ClientState(identity), known
         self.takes_part = known  # whether it has, or is about to have, something in the session
+        self.holds = False  # whether the process stands still for it
         self.due = time.monotonic() + _SHYNESS
         self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=True)
         self._unsent = b""
@@ -211,8 +212,9 @@ class Broker:
                 connection.answer({"blocks": self._opened().inside()})
             case "listen" if connection.known:
                 connection.answer(state.listen(self._opened(), words))
-            case "release" if connection.known:
-                self._process.release()
+            case "hold" | "release" as what if connection.known:
+                connection.holds = what == "hold"
+                (self._process.hold if connection.holds else self._process.release)()
                 connection.answer({})
             case "sample" if connection.known:
                 stack = number(words.get("stack"), 0, MOST_STACK)
@@ -270,6 +272,9 @@ class Broker:
     def _part(self, connection: Connection) -> None:
         """Forget a client whose line is closed, and take out all that it had."""
         del self._connections[connection.end.fileno()]
+        if connection.holds:
+            with contextlib.suppress(GilkError):
+                self._process.release()
         try:
             if any(other.takes_part for other in self._connections.values()):
                 self._leave(connection.state)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gilk.errors import TargetError
+from gilk.errors import GilkError, TargetError
 from gilk.session.broker.messages import MOST_MEMORY, Inserted, InsertRequest, insert_words, raise_error
 from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.request import CFunction
@@ -63,6 +64,9 @@ class RemoteTracer(KeeperClient):
         match name:
             case "release" | "wait" if self._own is not None:
                 return self._own.ask(name, *arguments)
+            case "hold":
+                self.say({"do": "hold"})
+                return None
             case "release":
                 self.say({"do": "release"})
                 return None
@@ -182,7 +186,12 @@ class BrokerClient:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         self._process = process
         self._tracer = joined(process)
-        fd, self.offset = self._tracer.share(size)
+        try:
+            fd, self.offset = self._tracer.share(size)
+        except GilkError:
+            with contextlib.suppress(TargetError):
+                self._tracer.close()
+            raise
         try:
             self.memory = mmap.mmap(fd, size)
         finally:
@@ -293,6 +302,21 @@ def approached(pid: int) -> Process:
     return process
 
 
+def approach_again(process: Process) -> None:
+    """Leave the session that the process has, and attach to it again as before its first session; if another client
+    has a session with it, join that. Raises TargetError."""
+    process.keeper.leave()
+    process.meeting.close()
+    for _ in range(_TRIES):
+        process.meeting = rendezvous(process.pid)
+        if process.meeting.line is None:
+            process.keeper = processes.keeper_of(process.pid)
+            return
+        if _arrived(process) is not None:
+            return
+    raise _owners_gone(process)
+
+
 def joined(process: Process) -> RemoteTracer:
     """The tracer by which the process is in a shared session: the present one if it is not in use, else a new one.
     Raises TargetError."""
@@ -308,9 +332,12 @@ def joined(process: Process) -> RemoteTracer:
         if tracer is not None:
             return tracer
         process.meeting = rendezvous(process.pid)
-    raise TargetError(
-        "keeper-gone", f"joining the session of process {process.pid} failed: its owners exited each time"
-    )
+    raise _owners_gone(process)
+
+
+def _owners_gone(process: Process) -> TargetError:
+    why = f"joining the session of process {process.pid} failed: its owners exited each time"
+    return TargetError("keeper-gone", why)
 
 
 def _founded(process: Process) -> RemoteTracer:

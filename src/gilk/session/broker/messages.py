@@ -18,7 +18,8 @@ Each is JSON, with bytes after it, and in some a file descriptor (transport.py).
 | inside | | blocks: of the threads that are in an instrument which reports that |
 | listen | counters: [address, path] | {}: these semaphores are raised, until the client leaves |
 | sample | stack | samples: [tid, cpu, thread, registers, bytes of stack]; bytes: the stacks |
-| release | | {}: a launched program runs |
+| hold | | {}: the process stands still until `release`, or until the client goes |
+| release | | {}: a launched program runs, or a process that stood still |
 | wait | | code: the exit status of a launched program, null before its end |
 | leave | | restored, others, notes, lost: all that the client had is out; it may begin anew |
 
@@ -59,6 +60,7 @@ from gilk.image.model import FunctionSpan, Image
 from gilk.image.value_place import FARTHEST, RBP, RSP, ValuePlace
 from gilk.session.request import Builtin, CFunction, ValuesAt
 from gilk.splice.segments import is_call
+from gilk.targets.another_program import program_gone
 from gilk.targets.base import Loaded, Target
 from gilk.targets.semaphores import Semaphore
 from gilk.toolchain.instrument import CompiledObject
@@ -258,7 +260,11 @@ def _image(process: Target, row: list[Any]) -> Loaded:
     for loaded in images:
         if [str(loaded.path), loaded.bias] == row:
             return loaded
-    raise TargetError("image-gone", f"{row[0]} is not mapped any more where it was", "try again")
+    if not process.keeper.is_present():
+        raise program_gone(process.pid)
+    moved = images[0].main and str(images[0].path) == row[0]  # a program is not, unlike a library
+    why = f": {process.who} has executed another program meanwhile" if moved else ""
+    raise TargetError("image-gone", f"{row[0]} is not mapped any more where it was{why}", "try again")
 
 
 def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[CompiledObject]:
