@@ -45,6 +45,7 @@ class Refusal(StrEnum):
     # Refusals for arguments of such functions: image/dwarf/arguments.py.
     ARGUMENT_LOST = "argument-lost"
     ARGUMENT_KIND = "argument-kind"
+    RESULT_LOST = "result-lost"
     # Refusals for the kernel: code that image.kernel reserves.
     BLACKLISTED = "blacklisted"
     UNSAFE = "unsafe"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH
+from gilk.lang.c.advice import OF_RUNTIME
 from gilk.splice.access import AccessAdvice
 from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.planner import PatchContext
@@ -82,5 +82,5 @@ class AdvisedWorkspace(Workspace):
         return b""
 
     def _own(self, site: ArenaSite) -> dict[str, int]:
-        ways = {name: site.host.base + runtime().symbols[name] for name in (PROCEED, PROCEED_WITH, PASS)}
+        ways = {name: site.host.base + runtime().symbols[name] for name in OF_RUNTIME}
         return super()._own(site) | ways

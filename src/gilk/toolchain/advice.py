@@ -15,7 +15,7 @@ from gilk.errors import CompileError, UsageError
 from gilk.lang.c.advice import (
     INTEGERS,
     MEASURE,
-    PASS,
+    OF_RUNTIME,
     PRIVATE,
     PROCEED,
     PROCEED_WITH,
@@ -41,7 +41,7 @@ _ERRORS = ("-Werror=return-type", "-Werror=int-conversion", "-Werror=incompatibl
 _MORE = 64  # bytes of stack arguments of a variadic function that advice may read
 _RETURN_ADDRESS = 8
 _ARGUMENTS = (Register.RDI, Register.RSI, Register.RDX, Register.RCX, Register.R8, Register.R9)
-_OURS = frozenset({PROCEED, PROCEED_WITH, PASS, PRIVATE, SHARED})
+_OURS = frozenset({*OF_RUNTIME, PRIVATE, SHARED})
 _ERRNO = "__errno_location"  # used around all advice, since errno is kept
 _XMMS = tuple(range(Register.XMM0, Register.XMM8))
 

@@ -35,7 +35,8 @@ class _Calls:
 
     @property
     def wanted(self) -> list[Wanted]:
-        return [*(each.wanted for each in self.points), *(each.wanted for each in self.copies)]
+        at_copies = (point.wanted for each in self.copies for point in each.points)
+        return [*(each.wanted for each in self.points), *at_copies]
 
 
 #: An access and its advice; accesses that are told together have equal keys: image, function, elements.

@@ -89,7 +89,7 @@ class WovenProcess:
 
     def copies(self) -> list[tuple[ShadowCopies, Advice | None]]:
         """The copies of each function, and the advice that they get; None if there are no copies that can have it."""
-        found = [shadow_copies(one) for one in self.shadows]
+        found = [shadow_copies(one, self._advice(one)) for one in self.shadows]
         return [(one, self._at_copies(one.shadow) if one.found else None) for one in found]
 
     def _at_copies(self, shadow: Shadow) -> Advice:

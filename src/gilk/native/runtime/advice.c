@@ -39,8 +39,7 @@ static void drop_newest(struct gilk_advising *state)
 	state->dropped++;
 }
 
-/* Whether a call that begins at `rsp` shows that the older call, which began at `older`, is over. */
-static int is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
+int gilk_advice_is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
 {
 	if (is_on(other, older) == is_on(other, rsp))
 		return older <= rsp;
@@ -64,7 +63,7 @@ void gilk_advice_prune(gilk_u64 rsp)
 	if (state->newest && takes_over((struct gilk_activation *)state->newest, rsp))
 		return; /* on any stack: asking for the alternate stack would take a system call */
 	host_other_stack(&other);
-	while (state->newest && is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp)) {
+	while (state->newest && gilk_advice_is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp)) {
 		if (takes_over((struct gilk_activation *)state->newest, rsp))
 			return;
 		drop_newest(state);
@@ -121,7 +120,7 @@ void gilk_advice_unwound(gilk_u64 to)
 		return;
 	host_other_stack(&other);
 	for (; one; one = one->previous) {
-		if (!is_over(&other, one->rsp, to - 8))
+		if (!gilk_advice_is_over(&other, one->rsp, to - 8))
 			continue; /* the calls of a signal handler on another stack may be over, and later ones not */
 		one->frame = 0;
 		one->caller = 0;

@@ -76,6 +76,9 @@ struct gilk_activation {
 
 #define GILK_NO_ACTIVATION (~0UL)
 
+/* Whether a call that begins at `rsp` shows that the older call, which began at `older`, is over. */
+int gilk_advice_is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp);
+
 /* Drop the activations whose calls must be over because a call begins at stack pointer `rsp`. */
 void gilk_advice_prune(gilk_u64 rsp);
 

@@ -231,16 +231,16 @@ def _entered(met: MetFunction) -> Iterator[str]:
     yield f"{sign.result} {WOVEN}({sign.declared})\n{{\n{observing(fill, _on(met), missed)}{last}\n}}"
 
 
-def observing(fill: str, asked: str, missed: str) -> str:
+def observing(fill: str, asked: str, missed: str, begun: str = "") -> str:
     """C that runs the advice before a call. ``fill`` fills the arguments in; ``missed`` is done instead if no aspect of
-    those ``asked`` for is on.
+    those ``asked`` for is on; ``begun`` is done first if one is.
     """
     return f"""\
 struct gilk_woven_call gilk_call;
 unsigned gilk_n;
 {fill}gilk_call.on = {asked};
 if (!gilk_call.on) {{ {missed} }}
-{{
+{begun}{{
 gilk_keep_errno;
 gilk_call.matched = gilk_at_before(gilk_call.on, &gilk_call.came, 0, gilk_call.list, 0);
 for (gilk_n = 0; gilk_n < gilk_call.matched; gilk_n++) gilk_observe(gilk_call.list + gilk_n);
