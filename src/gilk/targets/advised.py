@@ -59,7 +59,9 @@ def under_way(held: Held, memory: Memory, base: int, rsp: int) -> set[str]:
     state = _state(held, memory, base)
     rsp = (state[4] or rsp) if is_on_stack(held, rsp) else rsp
     calls = list(_activations(held, memory, state[2]))
-    found = {_of(held, memory, one.advice) for n, one in enumerate(calls) if one.rsp >= rsp or (state[3] and not n)}
+    running = next(_activations(held, memory, state[3]), None)  # which brief advice does not add to the calls
+    calls += [running] if running is not None else []
+    found = {_of(held, memory, one.advice) for one in calls if one.rsp >= rsp or one == running}
     return found | {_named(memory, name) for frame, name in _copies(held, memory, state[5]) if frame > rsp}
 
 

@@ -43,7 +43,8 @@ class AdvisedWorkspace(Workspace):
         numbers = (plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
         names = (self._text(site, about.function), self._text(site, about.image))
         self._store(at, _ADVICE.pack(*numbers, about.number, *names, about.address))
-        thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
+        way_in = "gilk_advice_brief" if compiled.is_brief else "gilk_advice_enter"
+        thunks = (self.runtime_address(ground, name) for name in (way_in, "gilk_advice_returned"))
         return AdvisedEntry((self._word(site, at),), at, *thunks)
 
     def accessed(self, ground: PatchContext, compiled: CompiledAdvice) -> AccessAdvice:

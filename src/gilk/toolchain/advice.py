@@ -16,6 +16,7 @@ from gilk.lang.c.advice import (
     INTEGERS,
     MEASURE,
     OF_RUNTIME,
+    PASS,
     PRIVATE,
     PROCEED,
     PROCEED_WITH,
@@ -71,6 +72,11 @@ class CompiledAdvice:
     proceeds: bool
     goes_on: bool
     files: tuple[Path, ...] = ()
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether it returns before anything of the function runs."""
+        return {PROCEED, PROCEED_WITH, PASS}.isdisjoint(self.compiled.undefined)
 
     @property
     def calls(self) -> tuple[str, ...]:

@@ -26,7 +26,9 @@ struct gilk_activation_head { /* struct gilk_activation */
 	const struct gilk_activation_head *previous;
 	const gilk_u64 *rsp; /* points at the return address */
 	const struct gilk_about *about; /* the function: functions of one signature share the C */
-	gilk_u64 others[25];
+	gilk_u64 others[4];
+	gilk_u64 goes_on; /* in advice that never calls the function: it is called behind the advice */
+	gilk_u64 more[20];
 	const struct gilk_frame *frame;
 	gilk_u64 caller; /* the return address; 0: the call was left by a jump */
 };

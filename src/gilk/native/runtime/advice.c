@@ -9,6 +9,7 @@
 #include "advice.h"
 
 _Static_assert(__builtin_offsetof(struct gilk_block, advising) == 200, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, kept) == 56, "host/advice.S, include/gilk_calls.h");
 _Static_assert(__builtin_offsetof(struct gilk_activation, reg) == 64, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, passed) == 208, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, again) == 216, "host/advice.S");
@@ -70,18 +71,25 @@ void gilk_advice_prune(gilk_u64 rsp)
 	}
 }
 
+/* Whether this is an activation: the constants of an access lie elsewhere. */
+static int is_call(const struct gilk_advising *state, gilk_u64 running)
+{
+	return state->high - running < GILK_ADVICE_STACK;
+}
+
 /* Whether the return address of the running advice's call has been overwritten. */
 static int is_written_over(const struct gilk_advising *state)
 {
-	const struct gilk_activation *running = (const struct gilk_activation *)state->newest;
+	const struct gilk_activation *running = (const struct gilk_activation *)state->running;
 
-	return running && state->running == state->newest && host_is_readable(state->left) &&
+	return is_call(state, state->running) && host_is_readable(state->left) &&
 	       *(const volatile gilk_u64 *)state->left != running->caller;
 }
 
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
 {
 	struct gilk_advising *state = &host_block()->advising;
+	int brief = is_call(state, state->running) && state->running != state->newest;
 	struct host_stack other;
 
 	host_other_stack(&other);
@@ -90,8 +98,10 @@ gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
 	if (rsp < state->left) {
 		if (!is_written_over(state))
 			return 1;
-		drop_newest(state); /* no stack pointer says that it is over */
+		if (!brief)
+			drop_newest(state); /* no stack pointer says that it is over */
 	}
+	state->dropped += brief;
 	state->running = 0;
 	return 0;
 }
