@@ -164,3 +164,38 @@ def test_a_partial_aspect_does_without_a_copy_whose_end_cannot_be_spliced(tmp_pa
             gilk.weave(aspects(tmp_path, text.replace("partial ", "")), target)
         assert error.value.slug == "advice-refused"
         assert running.ask() != ""
+
+
+FLOWS = """
+volatile long sum;
+static INLINED long leaf(long n) { sum += n; __asm__ volatile("" : : : "memory"); return sum; }
+static INLINED long between(long n) { sum -= n; __asm__ volatile("" : : : "memory"); return leaf(n + 10) + n; }
+long (*volatile pointers[])(long) = { leaf, between };
+NOINLINE long other(long n) { sum ^= n; return DEEPER(n) + 1; }
+NOINLINE long outer(long n) { sum += 2 * n; return leaf(n) + other(n + 100) + 1; }
+static void one_round(void) { printf("%ld\\n", outer(1) + other(2) + pointers[0](3) + outer(4)); }
+"""
+
+
+@pytest.mark.parametrize("flow", ["controlflow", "controlflowstar"])
+def test_control_flows_end_at_copies(flow: str, tmp_path: Path) -> None:
+    """With `leaf` in `other`; where it is in another copy there, a strict flow does not know its caller."""
+    text = "".join(
+        f'{flow}(call(long outer(long a)), call(long leaf(long n))) then {when}{{ report("%ld in %ld{when}", n, a); }};'
+        for when in ("", "after ")
+    )
+    file = aspects(tmp_path, text)
+    at_copies = _reported(build(tmp_path, FLOWS, *OPTIONS, INLINING[2], "-DDEEPER=leaf"), file)
+    assert at_copies == _reported(build(tmp_path, FLOWS, *OPTIONS, PLAIN[0], "-DDEEPER=leaf"), file)
+    found = ["1 in 1", "101 in 1", "4 in 4", "104 in 4"][:: 2 if flow == "controlflow" else 1]
+    assert at_copies[1] == [each for one in found for each in (one, one + "after ")]
+    deeper = build(tmp_path, FLOWS, *OPTIONS, INLINING[2], "-DDEEPER=between")
+    with rounds(deeper) as running, gilk.attach(running.pid) as target:
+        if flow == "controlflowstar":
+            with gilk.weave(file, target) as woven:
+                running.ask()
+                assert [one.text for one in woven.reports()][::2] == ["1 in 1", "111 in 1", "4 in 4", "114 in 4"]
+            return
+        with pytest.raises(UsageError, match=r"inlined at other:\+0x[0-9a-f]+\): inlined-within") as error:
+            gilk.weave(file, target)
+        assert error.value.slug == "inlined"

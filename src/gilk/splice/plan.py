@@ -42,6 +42,7 @@ class Refusal(StrEnum):
     INLINED_PART = "inlined-part"
     INLINED_MORE = "inlined-more"
     INLINED_EXIT = "inlined-exit"
+    INLINED_WITHIN = "inlined-within"
     # Refusals for arguments of such functions: image/dwarf/arguments.py.
     ARGUMENT_LOST = "argument-lost"
     ARGUMENT_KIND = "argument-kind"

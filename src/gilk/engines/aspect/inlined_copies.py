@@ -97,8 +97,8 @@ def _instances(shadow: Shadow) -> Iterator[Instance]:
 
 
 def _is_simple(met: MetFunction) -> bool:
-    """Whether all advice only observes the call, and nothing looks at other calls, since a copy has no frame."""
-    if met.tracked or any(one.walks or any(way.outer for way in one.alternatives) for one in met.elements):
+    """Whether all advice only observes the call, and nothing asks for the copy's frame, which it has not."""
+    if met.tracked or any(one.walks for one in met.elements):
         return False
     return all(one.advice is None or one.advice.when != "inplace" for one in met.elements)
 
@@ -111,6 +111,8 @@ def _looked_at(shadow: Shadow, one: Instance, in_rax: bool) -> tuple[tuple[Value
     waits = bool(shadow.met.at(Moment.AFTER))
     if not one.inlined and (one.function.loops or (waits and _jumps_away(shadow, one.function))):
         return (), "tail-call"
+    if _is_strict(shadow.met) and not (one.inlined and one.depth == 1):
+        return (), Refusal.INLINED_WITHIN
     if one.left and None in one.frames:
         return (), Refusal.INLINED_EXIT
     if asks_result(shadow.met) and not (in_rax and _returns(one)):
@@ -127,6 +129,11 @@ def _looked_at(shadow: Shadow, one: Instance, in_rax: bool) -> tuple[tuple[Value
             return (), f"{why} ({name})"
         places.append(place.moved(bias) if place is not None else None)
     return tuple(places), ""
+
+
+def _is_strict(met: MetFunction) -> bool:
+    """Whether a strict control flow ends at the calls: their callers have to be known."""
+    return any(way.strict for one in met.elements for way in one.alternatives)
 
 
 def _returns(one: Instance) -> bool:

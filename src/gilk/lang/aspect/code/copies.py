@@ -7,6 +7,7 @@ the result if the copy returns as functions do (splice/copy_entry.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import BindingSource, CheckedBinding, CheckedFile
@@ -14,7 +15,7 @@ from gilk.lang.aspect.code import unit
 from gilk.lang.aspect.code.accessing import FRAME_SIGNATURE
 from gilk.lang.aspect.code.advising import advice_functions, runners
 from gilk.lang.aspect.code.matching import match_function, process_text
-from gilk.lang.aspect.code.meeting import MetFunction
+from gilk.lang.aspect.code.meeting import MetElement, MetFunction
 from gilk.lang.aspect.code.moving import moments
 from gilk.lang.aspect.code.regions import regions
 from gilk.lang.aspect.code.unit import WOVEN, WovenText
@@ -33,9 +34,10 @@ _CALL = "*(const gilk_u64 *)(gilk_access->bytes + GILK_COPY_FRAME), gilk_site->n
 
 
 def woven_copy(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenText:
-    """The C for the copies of ``met``, whose elements observe calls, and look at no other calls. ``tables``: the
-    offset of each table in the state.
+    """The C for the copies of ``met``, whose elements observe calls, and walk no stacks. ``tables``: the offset of each
+    table in the state.
     """
+    met = replace(met, elements=tuple(map(_at_copies, met.elements)))
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
         *unit.head(file, met.elements, tables), *_place(met), *unit.typed(aspects), *unit.call_types(met, aspects),
@@ -45,6 +47,10 @@ def woven_copy(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> W
     ]  # fmt: skip
     declarations = process_text(file)
     return WovenText("\n".join(parts), declarations, FRAME_SIGNATURE, When.BEFORE)
+
+
+def _at_copies(one: MetElement) -> MetElement:
+    return replace(one, alternatives=tuple(replace(way, copied=True) for way in one.alternatives))
 
 
 def asked_arguments(met: MetFunction) -> tuple[int, ...]:
