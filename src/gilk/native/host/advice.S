@@ -302,6 +302,7 @@ gilk_advice_brief:
 	mov	%rcx, RCX(%rsp)
 	mov	%rdx, RDX(%rsp)
 	mov	%rbx, RBX(%rsp)
+	mov	%rbp, RBP(%rsp)		/* for those who walk the stack: include/gilk_walk.h */
 	mov	%rsi, RSI(%rsp)
 	mov	%rdi, RDI(%rsp)
 	mov	%r8, R8(%rsp)

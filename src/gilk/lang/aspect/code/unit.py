@@ -253,10 +253,10 @@ def _going_on(met: MetFunction) -> str:
     """C that ends advice that never calls the function, and lets the call go on. A large result would be written for
     the caller before the function runs."""
     if met.is_void:
-        return "gilk_own_call()->goes_on = 1; return;"
+        return "gilk_go_on(); return;"
     return (
         "if (sizeof(gilk_result_t) > 16) gilk_advice_pass(); "
-        "{ static const gilk_result_t gilk_nothing; gilk_own_call()->goes_on = 1; return gilk_nothing; }"
+        "{ static const gilk_result_t gilk_nothing; gilk_go_on(); return gilk_nothing; }"
     )
 
 
