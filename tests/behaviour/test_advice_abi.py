@@ -43,8 +43,12 @@ class Shape:
     result: str
 
     def declared(self, name: str) -> str:
-        inside = ", ".join(f"{kind} p{n}" for n, kind in enumerate(self.parameters)) or "void"
-        return f"{self.result} {name}({inside})"
+        return f"{self.result} {name}({self.taken})"
+
+    @property
+    def taken(self) -> str:
+        """The declarations of the parameters."""
+        return ", ".join(f"{kind} p{n}" for n, kind in enumerate(self.parameters)) or "void"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,6 +141,54 @@ extern unsigned char seen[]; extern unsigned long used; unsigned long sum(void);
 	if (a != c || c != sum() || (used > 1 && a == b)) __builtin_trap();
 	return r;
 }}"""
+
+
+_SEEN = """
+extern unsigned char seen[]; extern unsigned long used; unsigned long sum(void);
+#define KEEP(p) (__builtin_memcpy(seen + used, &(p), sizeof(p)), used += sizeof(p))
+"""
+
+
+def replaced(shape: Shape, n: int) -> str:
+    """Advice in place that does all that the function does."""
+    result = f"{shape.result} r; __builtin_memset(&r, 0, sizeof r); *(unsigned char *)&r = sum() & 1;"
+    if shape.result in ("float", "double"):
+        result = f"{shape.result} r = sum() % 1000;"
+    return f"{_SEEN} {shape.declared(f'advice{n}')} {{ {keep(shape)} {result} return r; }}"
+
+
+def observed(shape: Shape, n: int) -> str:
+    """Advice before calls, which ends the program if it is given other arguments than the function's."""
+    given_ = "".join(
+        f"{{ {kind} v = {value(kind, 10 * n + at + 1)}; KEEP(v); }}" for at, kind in enumerate(shape.parameters)
+    )
+    last = "unsigned long a = sum(); used = 0;"
+    body = f"{keep(shape)} {last} {given_} if (a != sum()) __builtin_trap(); used = 0;"
+    return f"{_SEEN} void advice{n}({shape.taken}) {{ {body} }}"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("level", seldom(["-O2", "-O0", "-O1", "-O3"], 1))
+@pytest.mark.parametrize("when", ["before", "inplace"])
+def test_advice_that_never_calls_the_function_has_its_arguments_and_result(
+    tmp_path_factory: pytest.TempPathFactory, compiler: str, level: str, when: str
+) -> None:
+    @settings(max_examples=1, deadline=None, phases=(Phase.generate,), database=None,
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(st.lists(shapes(), min_size=6, max_size=9))
+    def check(chosen: list[Shape]) -> None:
+        made = observed if when == "before" else replaced
+        built = build(tmp_path_factory.mktemp("abi"), program(chosen), level, "-fno-inline", "-w", compiler=compiler)
+        with rounds(built) as running:
+            plain = running.ask()
+            with session(running.pid) as one:
+                for n, shape in enumerate(chosen):
+                    of = shape.declared(f"f{n}")
+                    one.advise(f"f{n}:entry", advice(made(shape, n), f"advice{n}", of, when, TYPES))
+                assert running.ask() == plain
+            assert running.ask() == plain
+
+    check()
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

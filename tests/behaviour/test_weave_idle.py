@@ -70,6 +70,22 @@ def test_removal_when_idle_waits_for_a_call_under_way(program: Path, tmp_path: P
         assert [target.ask(), target.ask()] == ["waits", "7"]
 
 
+def test_removal_when_idle_waits_for_a_call_of_an_inlined_copy(tmp_path: Path) -> None:
+    inlined = """
+static inline __attribute__((always_inline)) long held(long n) { return waiter(n) + 1; }
+NOINLINE long caller(long n) { long r = held(n); __asm__ volatile(""); return r; }
+long (*volatile pointer)(long n) = held;
+"""
+    program = build(tmp_path, waiting(inlined, "caller", 5), "-O2", "-g", "-pthread")
+    text = "call(long held(long n)) then after { };"
+    with rounds(program) as target, woven(target, tmp_path, text) as number:
+        assert target.ask() == "waits"
+        status, said = remove(number, "--when-idle", "0")
+        assert (status != 0, f"held (process {target.pid})" in said, "(busy)" in said) == (True, True, True), said
+        assert target.ask() == "7"
+        assert remove(number, "--when-idle", "0") == (0, "")
+
+
 def test_without_when_idle_a_call_goes_on_without_its_advice(program: Path, tmp_path: Path) -> None:
     """Negative control."""
     with rounds(program) as target, woven(target, tmp_path) as number:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -105,6 +106,8 @@ class Killed:
         if not child:
             try:
                 weave(self._path, self._pids, self._persist, limit)
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

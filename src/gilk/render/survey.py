@@ -44,6 +44,8 @@ REASONS: Final = {
     Refusal.INLINED_PART: "the function is inlined in itself there, which may be a call, or a part of one",
     Refusal.INLINED_MORE: "there may be more places where the function is inlined than were looked for",
     Refusal.INLINED_EXIT: "it is not known where a call of the inlined function ends, or nothing can be put there",
+    Refusal.INLINED_WITHIN: "the copy does not show which function has called it",
+    Refusal.RESULT_LOST: "the result of the call is in no place that is known where the call is left",
     Refusal.ARGUMENT_LOST: "the argument is nowhere where gilk could read it when the call begins",
     Refusal.ARGUMENT_KIND: "the argument is in no register of a call, or the number of the register is not known",
     Refusal.BLACKLISTED: "the kernel forbids probes there: entry code, and what handles traps",

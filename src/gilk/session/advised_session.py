@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gilk.errors import GilkError, UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedCopy, AdvisedPlace
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedCopy, AdvisedPlace, CopyPoint
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.leaving import LeavingFunction
@@ -18,7 +18,7 @@ from gilk.session.probing import Points
 from gilk.session.session import Session
 from gilk.splice.access import Accessed
 from gilk.splice.advice import LEAVING
-from gilk.splice.copy_entry import EnteredCopy
+from gilk.splice.copy_entry import EnteredCopy, LeftCopy
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
@@ -79,7 +79,7 @@ class AdvisedSession(Session):
         self.calls_left_out, self.copies_left_out, self.left_out = [], [], []
         found = [each for calls in advised for each in self._found(calls)]
         self._check_new([one.place for one in found])
-        copied, accessed, leaves = list(copies), list(accesses), list(leaving)
+        copied, accessed, leaves = advising.points_of_copies(copies), list(accesses), list(leaving)
         wanted = [
             *(point.wanted for one in found for point in one.points), *(one.wanted for one in copied),
             *(one.wanted for one in accessed), *(one.wanted for one in leaves),
@@ -87,17 +87,17 @@ class AdvisedSession(Session):
         with self._numbered(wanted) as numbers:
             left = iter(numbers)
             wants = [
-                *self._wants(found, left), *(self._want_copy(one, next(left)) for one in copied),
+                *self._wants(found, left), *self._want_copies(copied, left),
                 *(self._want_access(one, next(left)) for one in accessed),
                 *(self._want_leaving(one, next(left)) for one in leaves),
             ]  # fmt: skip
             may_go = [
-                *(self.copies_left_out if one.partial else None for one in copied),
                 *(self.left_out if one.partial else None for one in accessed), *(self.left_out for _ in leaves),
             ]  # fmt: skip
             last = zip(reversed(numbers), reversed(may_go), strict=False)
             spared = {number: told for number, told in last if told is not None}
-            probes = self._put_in(wants, numbers, spared, _together(found, numbers))
+            behind = numbers[sum(len(one.points) for one in found) :]
+            probes = self._put_in(wants, numbers, spared, _together(found, numbers), _copies_together(copied, behind))
         owners = (one.place for one in found for _ in one.points)
         there = {probe.number for probe in probes}
         of = zip(numbers, owners, strict=False)
@@ -118,12 +118,19 @@ class AdvisedSession(Session):
         made = Accessed(one.instruction, read, write, one.replaces, one.number, thunk, one.bounds)
         return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
 
-    def _want_copy(self, one: AdvisedCopy, number: int) -> tuple[Entry, Want]:
-        place = one.place
-        ground = self._ground(place.loaded)
-        thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
-        made = EnteredCopy(self._workspace.accessed(ground, self._advice(one.advice)), one.places, thunk)
-        return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
+    def _want_copies(self, points: Sequence[CopyPoint], left: Iterator[int]) -> Iterator[tuple[Entry, Want]]:
+        numbers = [number for _, number in zip(points, left, strict=False)]
+        entries = {id(one.copy): number for one, number in zip(points, numbers, strict=True) if not one.left}
+        for one, number in zip(points, numbers, strict=True):
+            copy, wanted = one.copy, one.wanted
+            ground = self._ground(wanted.loaded)
+            thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
+            advice, of = self._workspace.accessed(ground, self._advice(copy.advice)), entries[id(copy)]
+            made: EnteredCopy | LeftCopy = EnteredCopy(advice, thunk, copy.places, of, one.frame)
+            if one.left and one.frame is not None:
+                made = LeftCopy(advice, thunk, of, one.frame, copy.place.address)
+            entry = self._ledger.entry(ground, wanted.function)
+            yield entry, Want(wanted.point.address, wanted.point.after, made, number)
 
     def _want_leaving(self, one: LeavingFunction, number: int) -> tuple[Entry, Want]:
         place = one.view.entry
@@ -170,24 +177,27 @@ class AdvisedSession(Session):
 
     def _put_in(
         self, wants: list[tuple[Entry, Want]], numbers: range, spared: Mapping[int, list[str]],
-        together: Mapping[int, range],
+        together: Mapping[int, range], copies: Mapping[int, Collection[int]],
     ) -> tuple[Probe, ...]:  # fmt: skip
         """Put probes in, dormant at first, so that refusals show before the target has changed.
 
         Probes with numbers in ``spared`` may be refused; the list there receives the reason. If one that is a key of
-        ``together`` is refused, all numbers of its range go. Any other refusal raises UsageError `advice-refused`.
+        ``together`` or ``copies`` is refused, all numbers there go. Any other refusal raises UsageError
+        `advice-refused`.
         """
         self._add(self._handlers())
         made = self._ledger.add(wants, active=False)
         try:
             refused = {key: why for plan in made.plans for key, why in plan.refusals.items()}
             here = [(n, self._everything[n].point, refused[n]) for n in numbers if n in refused]
-            advising.refuse((point, why) for n, point, why in here if n not in spared and n not in together)
+            all_go = {**together, **copies}
+            advising.refuse((point, why) for n, point, why in here if n not in spared and n not in all_go)
             for n, point, why in here:
                 if n in spared:
                     spared[n].append(f"{point}: {why}")
             self.calls_left_out += [f"{point}: {why} (advice-refused)" for n, point, why in here if n in together]
-            gone = {each for n, _, _ in here if n in together for each in together[n]}
+            self.copies_left_out += [f"{point}: {why}" for n, point, why in here if n in copies]
+            gone = {each for n, _, _ in here if n in all_go for each in all_go[n]}
             if gone:
                 self._ledger.remove(gone)
             kept = [n for n in numbers if n not in gone]
@@ -242,3 +252,12 @@ def _together(found: Iterable[AdvisedPlace], numbers: range) -> dict[int, range]
         if one.calls.partial:
             together |= dict.fromkeys(own, own)
     return together
+
+
+def _copies_together(points: Sequence[CopyPoint], numbers: Sequence[int]) -> dict[int, list[int]]:
+    """Map the number of each point of a copy that may go without advice to the numbers of all points of that copy.
+    ``numbers``: those of the points, and maybe more."""
+    of: dict[int, list[int]] = {}
+    for one, number in zip(points, numbers, strict=False):
+        of.setdefault(id(one.copy), []).append(number)
+    return {n: of[id(one.copy)] for one, n in zip(points, numbers, strict=False) if one.copy.partial}

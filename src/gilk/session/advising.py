@@ -116,20 +116,50 @@ class AdvisedAccess:
 
 @dataclass(frozen=True, slots=True)
 class AdvisedCopy:
-    """Advice where calls of a function begin in a copy of it. ``advice`` is C for the beginning of copies
-    (lang/aspect/code/copies.py). ``places``: those of the arguments that it uses, by their numbers, in the process.
+    """Advice where calls of a function begin in a copy of it, and where they are left: ``left`` has these points, if
+    the advice waits for them. ``advice`` is C for copies (lang/aspect/code/copies.py). ``places``: those of the
+    arguments that it uses, by their numbers, in the process. ``depth``: in how many functions and copies the copy lies.
+    ``frames``: the address by which a call is known again, where it begins and then at each of the points ``left``.
     ``partial``: the copy may go without advice if it is refused.
     """
 
     place: Place
     advice: Advice
     places: tuple[ValuePlace | None, ...]
+    left: tuple[tuple[Function, Point], ...] = ()
+    depth: int = 0
+    frames: tuple[ValuePlace | None, ...] = ()
     partial: bool = False
 
     @property
-    def wanted(self) -> Wanted:
-        place, named = self.place, CFunction(self.advice.source, self.advice.function)
-        return Wanted(place.loaded, place.function, place.point, named, "other")
+    def points(self) -> Iterator[CopyPoint]:
+        """The copy's beginning, and the points where its calls are left."""
+        yield CopyPoint(
+            self, self._wanted(self.place.function, self.place.point), self.frames[0] if self.left else None
+        )
+        for (part, point), frame in zip(self.left, self.frames[1:], strict=True):
+            yield CopyPoint(self, self._wanted(part, point), frame, True)
+
+    def _wanted(self, function: Function, point: Point) -> Wanted:
+        return Wanted(self.place.loaded, function, point, CFunction(self.advice.source, self.advice.function), "other")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPoint:
+    """A point at which a copy with advice needs a splice: its beginning, or one where calls of it are ``left``.
+    ``frame``: the address by which a call is known again, if advice waits for its end."""
+
+    copy: AdvisedCopy
+    wanted: Wanted
+    frame: ValuePlace | None
+    left: bool = False
+
+
+def points_of_copies(copies: Iterable[AdvisedCopy]) -> list[CopyPoint]:
+    """The points of copies, in the order in which their instruments run where several are at one place: a call is left
+    before another begins there; the innermost is left first, and begins last."""
+    found = [point for one in copies for point in one.points]
+    return sorted(found, key=lambda one: (0, -one.copy.depth) if one.left else (1, one.copy.depth))
 
 
 def check_process(process: Target) -> None:

@@ -21,7 +21,7 @@ from gilk.image.lookup import goes_by, is_exact
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.stripped import remark
 from gilk.image.unwind import unwind
-from gilk.image.value_place import CFA, FARTHEST, RBP, RSP, ArgumentPlace
+from gilk.image.value_place import CFA, FARTHEST, RBP, RSP, ArgumentPlace, ValuePlace
 from gilk.splice import points
 from gilk.splice.inlined import InstructionFlow, beginning, endings
 from gilk.splice.plan import Refusal
@@ -51,6 +51,9 @@ class Instance:
     ``function``: the function that contains the place. ``refusal``: why there can be no instrument, None if there can.
     ``inlined``: there is no call instruction, so no arguments and no return. ``left``: if asked for, the points where
     its calls are left, each with the function that it lies in. ``arguments``: those of its calls, if asked for.
+    ``depth``: in how many functions and copies an inlined one lies. ``frames``: the canonical frame address of the
+    function that contains the place, where the call begins and then at each of the points ``left``; None where it is
+    not known. It is the same in one call.
     """
 
     function: Function
@@ -59,15 +62,19 @@ class Instance:
     inlined: bool
     left: tuple[tuple[Function, Point], ...] = ()
     arguments: tuple[ArgumentPlace, ...] = ()
+    depth: int = 0
+    frames: tuple[ValuePlace | None, ...] = ()
 
 
 def instances(
-    code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: str, timed: bool = False, asked: bool = False
-) -> Iterator[Instance]:
+    code: Code, loaded: Loaded, spans: Sequence[FunctionSpan], name: str, timed: bool = False, asked: bool = False,
+    moved: bool = False,
+) -> Iterator[Instance]:  # fmt: skip
     """The instances of function ``name`` in an image that its debug information tells of.
 
     ``spans``: the functions of the image that have this name, which are not among the instances. ``timed``: find where
-    calls are left, too, and refuse the instances where that is not known. ``asked``: find the calls' arguments, too.
+    calls are left, too, and refuse the instances where that is not known, or where the stack pointer is another one
+    then, unless it may have ``moved``. ``asked``: find the calls' arguments, too.
     """
     found, known = _copies(loaded.path, name, asked), {span.start for span in spans}
     if not (found.found or found.starts - known):
@@ -80,7 +87,9 @@ def instances(
         clone = analysis.function(span)
         left = [(part, replace(each, function=shown)) for part, each in points.returns(image, analysis, clone)]
         given = frames.certain(whole[span.start], span.start)
-        yield Instance(clone, point, None, False, tuple(left) if timed else (), given)
+        left = left if timed else []
+        at = (span.start, *(_next(analysis, part, each) for part, each in left))
+        yield Instance(clone, point, None, False, tuple(left), given, frames=frames.at(at))
     around: Function | None = analysis.function(spans[0]) if spans else None
     flows = _Flows(image, analysis)
     copies = found.found[:_MOST_INSTANCES]
@@ -101,11 +110,13 @@ def instances(
                 refusal = Refusal.INLINED_COPIES
             place = f"{home.name}:+{address - home.start:#x}"
             ends = endings(flows.of_all(around), copy.ranges, address) if timed and refusal is None else []
-            back = [(end.part, Point(image.name, shown, left_at(place), end.address, end.after)) for end in ends or ()]
-            refusal = refusal if ends is not None else Refusal.INLINED_EXIT
+            if ends is None or (not moved and any(end.depth for end in ends)):
+                ends, refusal = [], Refusal.INLINED_EXIT
+            back = [(end.part, Point(image.name, shown, left_at(place), end.address, end.after)) for end in ends]
             given = frames.certain(copy.arguments, address, address == copy.address)
             point = Point(image.name, shown, inlined_at(place), address, False)
-            yield Instance(around, point, refusal, True, tuple(back), given)
+            around_it = frames.at((address, *(end.next for end in ends)))
+            yield Instance(around, point, refusal, True, tuple(back), given, copy.depth, around_it)
     if around is not None and not (found.complete and len(found.found) <= _MOST_INSTANCES):
         point = Point(image.name, shown, inlined_at("other places"), around.start, False)
         yield Instance(around, point, Refusal.INLINED_MORE, True)
@@ -124,16 +135,33 @@ class _Frames:
         in the frame are given up; all places, unless they are ``right`` for this address."""
         return tuple(self._certain(each, address) if right else _without(each) for each in arguments)
 
+    def at(self, addresses: Iterable[int]) -> tuple[ValuePlace | None, ...]:
+        """The canonical frame address at each of the addresses, in terms of registers there; None if it is unknown."""
+        return tuple(map(self._frame, addresses))
+
+    def _frame(self, address: int) -> ValuePlace | None:
+        frame = unwind(self._image).rule(address)
+        if frame is None or frame.how is not How.PLAIN or frame.base not in (RSP, RBP):
+            return None
+        return ValuePlace(frame.base, frame.offset)
+
     def _certain(self, argument: ArgumentPlace, address: int) -> ArgumentPlace:
         place = argument.place
         if place is None or (place.base != CFA and not place.loaded):
             return argument
-        frame = unwind(self._image).rule(address)
-        if frame is None or frame.how is not How.PLAIN or frame.base not in (RSP, RBP):
+        frame = self._frame(address)
+        if frame is None or frame.base is None:
             return _without(argument)
         place = place.in_frame(frame.base, frame.offset)
         near = place is not None and abs(place.offset) <= FARTHEST
         return replace(argument, place=place) if near else _without(argument)
+
+
+def _next(analysis: Analysis, part: Function, point: Point) -> int:
+    """The address of the instruction that control comes to behind a point."""
+    block = part.block_at(point.address)
+    steps = analysis.steps(part, block) if block is not None and point.after else ()
+    return next((int(one.instruction.next_ip) for one in steps if one.instruction.ip == point.address), point.address)
 
 
 def _without(argument: ArgumentPlace) -> ArgumentPlace:

@@ -182,7 +182,7 @@ def expand(process: Code, requests: Iterable[Request], inlined: bool = True) -> 
                 yield from probes_at(process, loaded, function, point, request.instrument)
             continue
         everywhere = inlined and of_instances(request)
-        meant = _with_instances(process, request.spec) if everywhere else having(process, request.spec)
+        meant = having_instances(process, request.spec) if everywhere else having(process, request.spec)
         for number, (loaded, spans) in enumerate(meant):
             activity.tell("analysing", number, len(meant), "images")
             yield from _in_image(process, loaded, spans, request)
@@ -201,9 +201,9 @@ def without_instances(requests: Iterable[Request]) -> Iterator[str]:
     return (request.spec.function for request in requests if not of_instances(request))
 
 
-def _with_instances(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
+def having_instances(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
     """The images and functions that having() returns; if no image has the function, the images in which it is only
-    inlined, without functions."""
+    inlined, without functions. Raises as `having`."""
     try:
         return having(process, spec)
     except UsageError as error:

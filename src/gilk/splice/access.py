@@ -32,7 +32,7 @@ from gilk.values import dataclass
 _EVERYTHING: Final = FLAGS | (1 << 16) - 1
 FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
 _ADDRESS, R11, _FLAGS, KEPT, _KEPT_FLAGS, _SIZE = 64, 72, 80, 88, 96, 104  # in struct gilk_access
-_WHOLE, _AHEAD, _BEHIND, _TRIED, _DECIDED = range(5)  # enum gilk_access_phase
+WHOLE, _AHEAD, BEHIND, _TRIED, _DECIDED = range(5)  # enum gilk_access_phase
 _SITE: Final = struct.Struct("<4I")
 _POP_FLAGS: Final = b"\x8f\x44\x24" + bytes((_FLAGS,))  # pop qword ptr [rsp + 80]
 _PUSH_FLAGS: Final = b"\xff\x74\x24" + bytes((_FLAGS,))
@@ -123,10 +123,11 @@ class Accessed:
 
 def call_advice(
     builder: CodeBuilder, context: Context, thunk: int, advice: AccessAdvice, number: int, failed: int,
-    size: int = 0, phase: int = _WHOLE, skipped: int = 0,
+    size: int = 0, phase: int = WHOLE, skipped: int = 0, pc: int = 0,
 ) -> None:  # fmt: skip
     """Append a call of advice by way of the thunk, and the constants of its site. Behind the call registers and flags
     are unchanged, r11 too: struct gilk_access keeps it. If there is no advice to run, the patch goes on at ``failed``.
+    ``pc``: the address that the site has as its own, by default the patch's point.
     """
     site, turned = builder.label(), bool(context.live & DIRECTION)
     builder.emit(asm.PUSHF + _POP_FLAGS + asm.CLD if turned else b"")
@@ -144,7 +145,7 @@ def call_advice(
         builder.local(b"", out)
         builder.external(b"", advice.entry)
         builder.emit(_SITE.pack(advice.vectors, number, size, phase))
-        builder.external(b"", context.address)
+        builder.external(b"", pc or context.address)
         builder.local(b"", skipped or out)
 
     builder.cold(lay)
@@ -256,7 +257,7 @@ class _Emission:
         self._call(self._write, _DECIDED if self._accessed.replaces else _AHEAD, self._plain, skipped)
         relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
         builder.emit(asm.store_stack(asm.R11, R11))
-        self._call(self._write, _BEHIND, behind)
+        self._call(self._write, BEHIND, behind)
         builder.place(behind)
 
         def lay() -> None:
@@ -269,7 +270,7 @@ class _Emission:
     def _exchange(self) -> None:
         builder, drained = self._builder, self._builder.label()
         if self._read is not None:
-            self._call(self._read, _WHOLE, self._plain)
+            self._call(self._read, WHOLE, self._plain)
             builder.cold(self._lay_plain)
         elif self._of.reads:
             self._fill()
@@ -278,7 +279,7 @@ class _Emission:
         builder.emit(exchanged(self._of.instruction))
         if self._write is not None:
             builder.emit(asm.store_stack(asm.R11, R11))
-            self._call(self._write, _WHOLE, drained)
+            self._call(self._write, WHOLE, drained)
             builder.cold(lambda: self._lay_drain(drained))
         elif self._of.writes:
             self._drain()
@@ -290,13 +291,13 @@ class _Emission:
         builder, behind = self._builder, self._builder.label()
         builder.cold(self._lay_plain)
         if self._read is not None:
-            self._call(self._read, _WHOLE, self._plain)
+            self._call(self._read, WHOLE, self._plain)
         if self._write is not None:
             self._call(self._write, _AHEAD, self._plain)
         relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
         if self._write is not None:
             builder.emit(asm.store_stack(asm.R11, R11))
-            self._call(self._write, _BEHIND, behind)
+            self._call(self._write, BEHIND, behind)
         builder.place(behind)
 
     def _try(self) -> None:
@@ -306,7 +307,7 @@ class _Emission:
         builder, behind, reads_flags = self._builder, self._builder.label(), self._of.instruction.rflags_read != 0
         builder.cold(self._lay_plain)
         if self._read is not None:
-            self._call(self._read, _WHOLE, self._plain)
+            self._call(self._read, WHOLE, self._plain)
         if self._write is not None:
             builder.emit(asm.load_stack(asm.R11, _ADDRESS))
             self._fill()
@@ -316,13 +317,13 @@ class _Emission:
             self._call(self._write, _TRIED, self._plain)
         relocate(builder, self._of.instruction, self._of.raw, self._of.bias)
         if self._write is not None:
-            self._call(self._write, _BEHIND, behind)
+            self._call(self._write, BEHIND, behind)
         builder.place(behind)
 
     def _observe_once(self) -> None:
         assert self._read is not None
         behind = self._builder.label()
-        self._call(self._read, _WHOLE, behind)
+        self._call(self._read, WHOLE, behind)
         self._builder.place(behind)
 
     def _call(self, advice: AccessAdvice, phase: int, failed: int, skipped: int = 0) -> None:

@@ -25,11 +25,15 @@ _OUT = -1  # stands for all code that is not the function's
 @dataclass(frozen=True, slots=True)
 class Leaving:
     """A place at which a call of an inlined function is left: before the instruction at ``address`` of ``part``, or
-    ``after`` it. ``part``: the function that contains the call, or a part of it, such as its cold one."""
+    ``after`` it. ``part``: the function that contains the call, or a part of it, such as its cold one. ``next``: the
+    address of the instruction that control comes to then. ``depth``: by how many bytes the stack is deeper than where
+    the call begins."""
 
     part: Function
     address: int
     after: bool
+    next: int
+    depth: int
 
 
 def beginning(flow: InstructionFlow, code: Ranges, entry: int | None) -> tuple[int, Refusal | None]:
@@ -57,7 +61,7 @@ def endings(flow: InstructionFlow, code: Ranges, entry: int) -> list[Leaving] | 
     A call is under way where control may still come to an instruction of the inlined function without passing the
     entry. Instructions to which control comes without passing the entry, which the compiler has moved out of the call
     or shares with other code, are not counted as the function's. The call is left on each way from where it is under
-    way to where it is not, with the stack pointer that it had at the beginning.
+    way to where it is not.
     """
     body = flow.behind(entry, code) if entry in flow.instructions and not flow.unknown else None
     if body is None:
@@ -65,9 +69,15 @@ def endings(flow: InstructionFlow, code: Ranges, entry: int) -> list[Leaving] | 
     under_way = (_spread(flow.before, body, entry) | {entry}) & _spread(flow.further, [entry])
     places = _places(flow, under_way, entry)
     depths = flow.depths(entry, under_way)
-    if places is None or any(depths.get(each) != 0 for each in places):
+    if places is None or any(each not in depths for each in places):
         return None
-    return [Leaving(flow.part_of[abs(at)], abs(at), at < 0) for at in places]
+    return [_leaving(flow, at, depths[at]) for at in places]
+
+
+def _leaving(flow: InstructionFlow, at: int, depth: int) -> Leaving:
+    address, after = abs(at), at < 0
+    behind = int(flow.instructions[address].next_ip) if after else address
+    return Leaving(flow.part_of[address], address, after, behind, depth)
 
 
 def _places(flow: InstructionFlow, under_way: set[int], entry: int) -> list[int] | None:

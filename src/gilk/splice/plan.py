@@ -42,9 +42,11 @@ class Refusal(StrEnum):
     INLINED_PART = "inlined-part"
     INLINED_MORE = "inlined-more"
     INLINED_EXIT = "inlined-exit"
+    INLINED_WITHIN = "inlined-within"
     # Refusals for arguments of such functions: image/dwarf/arguments.py.
     ARGUMENT_LOST = "argument-lost"
     ARGUMENT_KIND = "argument-kind"
+    RESULT_LOST = "result-lost"
     # Refusals for the kernel: code that image.kernel reserves.
     BLACKLISTED = "blacklisted"
     UNSAFE = "unsafe"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH
+from gilk.lang.c.advice import OF_RUNTIME
 from gilk.splice.access import AccessAdvice
 from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.planner import PatchContext
@@ -43,7 +43,8 @@ class AdvisedWorkspace(Workspace):
         numbers = (plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
         names = (self._text(site, about.function), self._text(site, about.image))
         self._store(at, _ADVICE.pack(*numbers, about.number, *names, about.address))
-        thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
+        way_in = "gilk_advice_brief" if compiled.is_brief else "gilk_advice_enter"
+        thunks = (self.runtime_address(ground, name) for name in (way_in, "gilk_advice_returned"))
         return AdvisedEntry((self._word(site, at),), at, *thunks)
 
     def accessed(self, ground: PatchContext, compiled: CompiledAdvice) -> AccessAdvice:
@@ -82,5 +83,5 @@ class AdvisedWorkspace(Workspace):
         return b""
 
     def _own(self, site: ArenaSite) -> dict[str, int]:
-        ways = {name: site.host.base + runtime().symbols[name] for name in (PROCEED, PROCEED_WITH, PASS)}
+        ways = {name: site.host.base + runtime().symbols[name] for name in OF_RUNTIME}
         return super()._own(site) | ways

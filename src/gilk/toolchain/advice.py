@@ -15,6 +15,7 @@ from gilk.errors import CompileError, UsageError
 from gilk.lang.c.advice import (
     INTEGERS,
     MEASURE,
+    OF_RUNTIME,
     PASS,
     PRIVATE,
     PROCEED,
@@ -41,7 +42,7 @@ _ERRORS = ("-Werror=return-type", "-Werror=int-conversion", "-Werror=incompatibl
 _MORE = 64  # bytes of stack arguments of a variadic function that advice may read
 _RETURN_ADDRESS = 8
 _ARGUMENTS = (Register.RDI, Register.RSI, Register.RDX, Register.RCX, Register.R8, Register.R9)
-_OURS = frozenset({PROCEED, PROCEED_WITH, PASS, PRIVATE, SHARED})
+_OURS = frozenset({*OF_RUNTIME, PRIVATE, SHARED})
 _ERRNO = "__errno_location"  # used around all advice, since errno is kept
 _XMMS = tuple(range(Register.XMM0, Register.XMM8))
 
@@ -71,6 +72,11 @@ class CompiledAdvice:
     proceeds: bool
     goes_on: bool
     files: tuple[Path, ...] = ()
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether it returns before anything of the function runs."""
+        return {PROCEED, PROCEED_WITH, PASS}.isdisjoint(self.compiled.undefined)
 
     @property
     def calls(self) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ _SYMBOLS = (
     *("gilk_signal_enter", "gilk_signal_enter_go", "gilk_signal_leave", "gilk_gate_reached"),
     *("gilk_advice_enter", "gilk_advice_returned", "gilk_advice_proceed", "gilk_advice_proceed_with"),
     *("gilk_advice_pass", "gilk_advice_reached", "gilk_advice_jumps", "gilk_advice_stays"),
-    *("gilk_advice_jumps_back", "gilk_advice_unwinds"),
-    *("gilk_access_enter", "gilk_sigreturn"),
+    *("gilk_advice_jumps_back", "gilk_advice_unwinds", "gilk_advice_brief"),
+    *("gilk_access_enter", "gilk_sigreturn", "gilk_copy_enter", "gilk_copy_leave"),
 )
 
 

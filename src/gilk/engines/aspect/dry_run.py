@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.engines.aspect.access_shadows import AccessShadow
 from gilk.engines.aspect.inlined_copies import ShadowCopies, copies_of, left_out
+from gilk.engines.aspect.only_inlined import OnlyInlined
 from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
 from gilk.engines.aspect.shadows import Shadow
 from gilk.engines.aspect.standing import stacks
@@ -35,7 +36,8 @@ class _Calls:
 
     @property
     def wanted(self) -> list[Wanted]:
-        return [*(each.wanted for each in self.points), *(each.wanted for each in self.copies)]
+        at_copies = (point.wanted for each in self.copies for point in each.points)
+        return [*(each.wanted for each in self.points), *at_copies]
 
 
 #: An access and its advice; accesses that are told together have equal keys: image, function, elements.
@@ -65,6 +67,8 @@ class DryRun:
             check_process(self._process)
             self._process.check_hits()
             copies.check()
+            if isinstance(shadow.view, OnlyInlined):
+                return
             points.extend(wanted(self._process, shadow.view.entry, advice, advice.compiled().proceeds))
 
         why = _why(look)
@@ -120,6 +124,8 @@ class DryRun:
 def _is_in(shadow: Shadow, walked: Sequence[int]) -> bool:
     """Whether one of the addresses is in code of the function, also in a part of it that lies elsewhere."""
     view, bias = shadow.view, shadow.view.loaded.bias
+    if isinstance(view, OnlyInlined):
+        return False
     parts = view.process.analysis(view.loaded).extents(view.function)
     return any(part.start <= address - bias < part.end for part in parts for address in walked)
 

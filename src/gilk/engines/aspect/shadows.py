@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from gilk.engines.aspect.chosen import chosen
+from gilk.engines.aspect.only_inlined import OnlyInlined, OnlyInlinedFunctions
 from gilk.engines.aspect.state import CodeRanges
 from gilk.engines.aspect.thread_groups import mask
 from gilk.errors import UsageError
@@ -90,6 +91,7 @@ class Shadows:
         self._by_address: dict[int, list[_Found]] = {}
         self._numbers: dict[int, int] = {}
         self._meant: dict[CheckedFunction, list[FunctionView]] = {}
+        self._only_inlined = OnlyInlinedFunctions(process)
         #: Messages about functions that are not always found on the stack, since their aspects are `partial`.
         self.left_out: dict[str, None] = {}
 
@@ -130,8 +132,8 @@ class Shadows:
 
     def _functions_meant(self, point: CheckedFunction) -> list[FunctionView]:
         """The functions that a point names; if it has no image, those of the main program, or if that has none, of any
-        library."""
-        found = self._of_first_image(point, [point.image] if point.image else ["", "*"])
+        library. If they are inlined everywhere, they have no code of their own."""
+        found = self._of_first_image(point, _first_of(point))
         if len({one.address for one in found}) > 1 and not is_glob(point.name) and not point.image:
             raise UsageError(
                 "ambiguous-function", f"{self._where(point)}: there are {len(found)} functions {point.name}",
@@ -145,6 +147,11 @@ class Shadows:
         except UsageError as error:
             if images[1:] and error.slug in ("no-such-function", "no-such-image"):
                 return self._of_first_image(point, images[1:])
+            if not self._kernel and error.slug == "no-such-function":
+                images = _first_of(point)
+                inlined = (list(self._only_inlined.named(point.name, image)) for image in images)
+                if first := next(filter(None, inlined), None):
+                    return [*first]
             error.message = f"{self._where(point)}: {error.message}"
             raise
 
@@ -218,7 +225,8 @@ class Shadows:
         `partial`.
         """
         for view in self._views(point):
-            self._check_stays(aspect, point, view)
+            if not isinstance(view, OnlyInlined):
+                self._check_stays(aspect, point, view)
             yield from self._extents(view)
             bias = view.loaded.bias
             yield from ((low + bias, high + bias) for low, high in code_of_copies(view.loaded, view.function.name))
@@ -247,7 +255,9 @@ class Shadows:
         )
 
     def _extents(self, view: FunctionView) -> Iterator[tuple[int, int]]:
-        """The address ranges of a function's code in the process, including parts that lie elsewhere."""
+        """The address ranges of a function's own code in the process, including parts that lie elsewhere."""
+        if isinstance(view, OnlyInlined):
+            return
         for part in self._process.analysis(view.loaded).extents(view.function):
             yield part.start + view.loaded.bias, part.end + view.loaded.bias
 
@@ -274,6 +284,11 @@ class Shadows:
 
     def _of_images(self, name: str) -> Iterator[tuple[int, int]]:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
+
+
+def _first_of(point: CheckedFunction) -> list[str]:
+    """The images in which the function of a point is looked for, those first that are meant rather."""
+    return [point.image] if point.image else ["", "*"]
 
 
 def groups_of(element: CheckedElement, of: dict[str, tuple[str, ...]]) -> set[str]:

@@ -10,6 +10,7 @@ from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
 from gilk.engines.aspect.alias_shadows import AliasShadows
 from gilk.engines.aspect.inlined_copies import ShadowCopies, left_out, shadow_copies
 from gilk.engines.aspect.members import member_parts
+from gilk.engines.aspect.only_inlined import OnlyInlined
 from gilk.engines.aspect.program_types import with_types
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
@@ -89,7 +90,7 @@ class WovenProcess:
 
     def copies(self) -> list[tuple[ShadowCopies, Advice | None]]:
         """The copies of each function, and the advice that they get; None if there are no copies that can have it."""
-        found = [shadow_copies(one) for one in self.shadows]
+        found = [shadow_copies(one, self._advice(one)) for one in self.shadows]
         return [(one, self._at_copies(one.shadow) if one.found else None) for one in found]
 
     def _at_copies(self, shadow: Shadow) -> Advice:
@@ -170,6 +171,7 @@ class WovenProcess:
         calls = [
             AdvisedCalls(shadow.view.entry, advice, shadow.met.number, shadow.met.function, shadow.met.partial)
             for shadow, advice in self.advice()
+            if not isinstance(shadow.view, OnlyInlined)
         ]
         asks = verifies(tuple(self._elements)) or any(one.met.tracked for one in self.shadows)
         self.session.advise_all(calls, self.accessed(), leaving(self.process) if asks else (), copied)

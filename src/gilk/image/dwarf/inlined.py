@@ -41,7 +41,7 @@ class InlinedCopy:
     another copy of the same function, or in the function itself: a recursion, or a part that the compiler had made a
     function of its own. ``view``: the index, among the rows of the line table for ``entry``, of the row at which the
     copy begins; None if it is not known. ``arguments``: those of the call, if they were asked for, with their places at
-    ``address``.
+    ``address``. ``depth``: how many functions and copies it lies in.
     """
 
     within: str
@@ -51,6 +51,7 @@ class InlinedCopy:
     inner: bool = False
     view: int | None = None
     arguments: tuple[ArgumentPlace, ...] = ()
+    depth: int = 0
 
     @property
     def address(self) -> int | None:
@@ -91,7 +92,7 @@ def _to_bytes(found: Copies) -> bytes:
 
 
 def _copy_words(copy: InlinedCopy) -> list[Any]:
-    return [copy.within, copy.ranges, copy.entry, copy.line, copy.inner, copy.view, _words(copy.arguments)]
+    return [copy.within, copy.ranges, copy.entry, copy.line, copy.inner, copy.view, _words(copy.arguments), copy.depth]
 
 
 def _words(arguments: Iterable[ArgumentPlace]) -> list[Any]:
@@ -106,10 +107,13 @@ def _from_bytes(content: bytes) -> Copies:
 
 
 def _copy(row: Any) -> InlinedCopy:
-    within, pieces, entry, line, inner, view, given = row
+    within, pieces, entry, line, inner, view, given, depth = row
     code = tuple((in_range(low, 0, _HIGHEST), in_range(high, 0, _HIGHEST)) for low, high in pieces)
     first, seen = _perhaps(entry), _perhaps(view)
-    return InlinedCopy(text(within), code, first, in_range(line, 0, _HIGHEST), bool(inner), seen, _arguments(given))
+    at = in_range(line, 0, _HIGHEST)
+    return InlinedCopy(
+        text(within), code, first, at, bool(inner), seen, _arguments(given), in_range(depth, 0, _HIGHEST)
+    )
 
 
 def _perhaps(value: Any) -> int | None:
@@ -200,7 +204,7 @@ class _Reader:
                 within = next(iter(names(home)), "") if home is not None else ""
                 code, inner = self._ranges(entry, unit), not self.meant.isdisjoint(around)
                 line, view = self._line(offset), entry.number(_ENTRY_VIEW)
-                found = InlinedCopy(within, code, _entry(entry, code), line, inner, view)
+                found = InlinedCopy(within, code, _entry(entry, code), line, inner, view, depth=len(around))
                 if home is not None and found.address is not None:
                     found = replace(found, arguments=self._arguments(entry, unit, home, found.address, view))
                 yield found

@@ -15,6 +15,9 @@ MEASURE, RESULTS = "gilk_advice_measure", "gilk_advice_results"
 INTEGERS, VECTORS = "gilk_advice_integers", "gilk_advice_vectors"
 #: The names of the runtime's functions that advice calls.
 PROCEED, PROCEED_WITH, PASS = "gilk_advice_proceed", "gilk_advice_proceed_with", "gilk_advice_pass"
+COPY_ENTER, COPY_LEAVE = "gilk_copy_enter", "gilk_copy_leave"
+#: All of them.
+OF_RUNTIME = (PROCEED, PROCEED_WITH, PASS, COPY_ENTER, COPY_LEAVE)
 #: The names of memory that a session shares with the C in one process, and of memory that it shares with several
 #: processes.
 PRIVATE, SHARED = "gilk_private", "gilk_shared"

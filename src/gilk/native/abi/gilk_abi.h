@@ -146,7 +146,9 @@ struct gilk_ring {
  * page is a guard. All zero: the thread has none yet.
  */
 #define GILK_ADVICE_STACK (1 << 20)
-#define GILK_ADVICE_OWN 64 /* bytes at its end that advice does not begin in */
+#define GILK_ADVICE_OWN (1 << 16) /* bytes at its end that advice does not begin in */
+#define GILK_ADVICE_WORDS 64 /* of these, at the very end, apart from calls at copies (include/gilk_copies.h) */
+#define GILK_COPY_COUNT 16 /* from where the word with their number is to the end */
 
 struct gilk_advising {
 	gilk_u64 shown;	  /* stack pointer at the newest activation's entry; all ones: none; 0: look closer at returns */

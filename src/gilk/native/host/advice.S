@@ -118,6 +118,22 @@
 	mov	RBX(%rbx), %rbx
 	.endm
 
+/*
+ * Restore all registers but rax and rdx from the activation in rbx of advice that has returned by itself. \stack is rcx
+ * and holds the program's stack pointer.
+ */
+	.macro	take_back_from stack
+	mov	-PUSHED+8(\stack), %r11
+	mov	RSI(%rbx), %rsi
+	mov	RDI(%rbx), %rdi
+	mov	R8(%rbx), %r8
+	mov	R9(%rbx), %r9
+	mov	R10(%rbx), %r10
+	mov	\stack, %rsp
+	mov	RCX(%rbx), %rcx
+	mov	RBX(%rbx), %rbx
+	.endm
+
 /* A function with advice has been entered. */
 	.globl gilk_advice_enter
 gilk_advice_enter:
@@ -262,6 +278,142 @@ gilk_advice_enter:
 	jmp	*-16(%rsp)
 13:	take_back
 	ret
+	unusual_begin PUSHED+8
+7:	pop	%rax
+	go_on
+	too_late_to_begin
+	.previous
+
+/*
+ * A function has been entered whose advice never calls it, but stands in its place, or lets the call go on behind it.
+ * The activation serves the advice only: it is none of the thread's calls, since nothing returns to it, and need not
+ * hold what C preserves. The words that the patch has pushed stay on the program's stack meanwhile.
+ */
+	.globl gilk_advice_brief
+gilk_advice_brief:
+	push	%rax
+	may_begin PUSHED+8
+
+	lea	PUSHED+8(%rsp), %rax
+	mov	%rax, %gs:LEFT
+	movq	$1, %gs:RUNNING
+	mov	%gs:NEXT, %rsp
+	sub	$ACTIVATION_SIZE, %rsp
+	mov	%rcx, RCX(%rsp)
+	mov	%rdx, RDX(%rsp)
+	mov	%rbx, RBX(%rsp)
+	mov	%rbp, RBP(%rsp)		/* for those who walk the stack: include/gilk_walk.h */
+	mov	%rsi, RSI(%rsp)
+	mov	%rdi, RDI(%rsp)
+	mov	%r8, R8(%rsp)
+	mov	%r9, R9(%rsp)
+	mov	%r10, R10(%rsp)
+	mov	%rsp, %rbx
+	mov	%rax, RSP(%rbx)
+	mov	(%rax), %rcx
+	mov	%rcx, CALLER(%rbx)
+	mov	gilk_key(%rip), %rcx
+	mov	%rcx, ITS_KEY(%rbx)
+	mov	%r11, ADVICE(%rbx)
+	mov	%gs:NEWEST, %rcx
+	mov	%rcx, PREVIOUS(%rbx)
+	movq	$0, KEPT(%rbx)		/* not 0: the call goes on (include/gilk_calls.h) */
+	mov	%rbx, %gs:RUNNING
+	mov	%gs:HIGH, %rcx
+	mov	%rbx, OWN_CALL(%rcx)
+
+	testl	$1, FLAGS(%r11)
+	jz	4f
+	sub	$AREA, %rsp
+	save_vectors
+	mov	RSP(%rbx), %rax
+	mov	RDX(%rbx), %rdx
+4:	mov	STACK(%r11), %ecx
+	add	MORE(%r11), %ecx
+	jnz	20f
+5:	mov	RCX(%rbx), %rcx
+	mov	-PUSHED-8(%rax), %rax
+	call	*ENTRY(%r11)
+
+	mov	ADVICE(%rbx), %r11
+	testl	$3, FLAGS(%r11)
+	jnz	21f
+6:	cmpq	$0, KEPT(%rbx)
+	jne	24f
+	mov	RSP(%rbx), %rcx
+	testb	$1, RESULTS(%r11)
+	jz	22f
+7:	testb	$2, RESULTS(%r11)
+	jnz	8f
+	mov	RDX(%rbx), %rdx
+8:	unless_forked %r11, 10f
+	mov	%gs:NEWEST, %r11
+	test	%r11, %r11
+	jnz	23f
+9:	take_back_from %rcx
+	movq	$0, %gs:RUNNING
+	ret
+
+	.subsection 1
+10:	take_back_from %rcx
+	ret
+20:	lea	15(%rcx), %rsi		/* copy the arguments on the stack */
+	and	$-16, %rsi
+	sub	%rsi, %rsp
+	lea	8(%rax), %rsi
+	mov	%rsp, %rdi
+	shr	$3, %ecx
+	rep movsq
+	mov	RSI(%rbx), %rsi
+	mov	RDI(%rbx), %rdi
+	jmp	5b
+	/* Restore the vector registers, apart from those that hold a result. */
+21:	testl	$1, FLAGS(%r11)
+	jz	26f
+	mov	%rax, SIDE(%rbx)
+	mov	%rdx, %rsi
+	lea	-AREA(%rbx), %rdi
+	movups	%xmm0, -32(%rdi)
+	movups	%xmm1, -16(%rdi)
+	restore_vectors %rbx, %rdi
+	mov	SIDE(%rbx), %rax
+	mov	%rsi, %rdx
+	testl	$2, FLAGS(%r11)
+	jnz	24f
+	cmpq	$0, KEPT(%rbx)
+	jne	24f
+	testb	$4, RESULTS(%r11)
+	jz	25f
+	movups	-32(%rdi), %xmm0
+25:	testb	$8, RESULTS(%r11)
+	jz	6b
+	movups	-16(%rdi), %xmm1
+	jmp	6b
+26:	testl	$2, FLAGS(%r11)
+	jz	6b
+	/* The call goes on. */
+24:	mov	RSP(%rbx), %rcx
+	mov	-PUSHED(%rcx), %rax
+	mov	%rax, -16(%rcx)
+	mov	-PUSHED-8(%rcx), %rax
+	mov	RDX(%rbx), %rdx
+	unless_forked %r11, 27f
+	take_back_from %rcx
+	movq	$0, %gs:RUNNING
+	jmp	*-16(%rsp)
+27:	take_back_from %rcx
+	jmp	*-16(%rsp)
+22:	mov	-PUSHED-8(%rcx), %rax
+	jmp	7b
+	/* The call may also belong to a function that has jumped to this one: the patch looks up which. */
+23:	cmp	RSP(%r11), %rcx
+	jne	9b
+	mov	-PUSHED(%rcx), %r11
+	lea	-5(%r11), %r11
+	mov	%r11, -16(%rcx)
+	take_back_from %rcx
+	movq	$0, %gs:RUNNING
+	jmp	*-16(%rsp)
 	unusual_begin PUSHED+8
 7:	pop	%rax
 	go_on

@@ -31,9 +31,17 @@ struct gilk_activation_head { /* struct gilk_activation */
 	gilk_u64 caller; /* the return address; 0: the call was left by a jump */
 };
 
+#define GILK_KEPT 4 /* in `others` */
+
 static inline struct gilk_activation_head *gilk_own_call(void)
 {
 	return ((struct gilk_activation_head **)gilk_block_load(GILK_HIGH))[-1]; /* not that in the block: advice may fork */
+}
+
+/* In advice that never calls the function: have the call go on behind the advice. */
+static inline void gilk_go_on(void)
+{
+	gilk_own_call()->others[GILK_KEPT] = 1;
 }
 
 /* The innermost call around this one that has a frame, or 0. */

@@ -9,6 +9,7 @@
 #include "advice.h"
 
 _Static_assert(__builtin_offsetof(struct gilk_block, advising) == 200, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, kept) == 56, "host/advice.S, include/gilk_calls.h");
 _Static_assert(__builtin_offsetof(struct gilk_activation, reg) == 64, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, passed) == 208, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, again) == 216, "host/advice.S");
@@ -39,8 +40,7 @@ static void drop_newest(struct gilk_advising *state)
 	state->dropped++;
 }
 
-/* Whether a call that begins at `rsp` shows that the older call, which began at `older`, is over. */
-static int is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
+int gilk_advice_is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
 {
 	if (is_on(other, older) == is_on(other, rsp))
 		return older <= rsp;
@@ -64,25 +64,32 @@ void gilk_advice_prune(gilk_u64 rsp)
 	if (state->newest && takes_over((struct gilk_activation *)state->newest, rsp))
 		return; /* on any stack: asking for the alternate stack would take a system call */
 	host_other_stack(&other);
-	while (state->newest && is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp)) {
+	while (state->newest && gilk_advice_is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp)) {
 		if (takes_over((struct gilk_activation *)state->newest, rsp))
 			return;
 		drop_newest(state);
 	}
 }
 
+/* Whether this is an activation: the constants of an access lie elsewhere. */
+static int is_call(const struct gilk_advising *state, gilk_u64 running)
+{
+	return state->high - running < GILK_ADVICE_STACK;
+}
+
 /* Whether the return address of the running advice's call has been overwritten. */
 static int is_written_over(const struct gilk_advising *state)
 {
-	const struct gilk_activation *running = (const struct gilk_activation *)state->newest;
+	const struct gilk_activation *running = (const struct gilk_activation *)state->running;
 
-	return running && state->running == state->newest && host_is_readable(state->left) &&
+	return is_call(state, state->running) && host_is_readable(state->left) &&
 	       *(const volatile gilk_u64 *)state->left != running->caller;
 }
 
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
 {
 	struct gilk_advising *state = &host_block()->advising;
+	int brief = is_call(state, state->running) && state->running != state->newest;
 	struct host_stack other;
 
 	host_other_stack(&other);
@@ -91,8 +98,10 @@ gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
 	if (rsp < state->left) {
 		if (!is_written_over(state))
 			return 1;
-		drop_newest(state); /* no stack pointer says that it is over */
+		if (!brief)
+			drop_newest(state); /* no stack pointer says that it is over */
 	}
+	state->dropped += brief;
 	state->running = 0;
 	return 0;
 }
@@ -121,7 +130,7 @@ void gilk_advice_unwound(gilk_u64 to)
 		return;
 	host_other_stack(&other);
 	for (; one; one = one->previous) {
-		if (!is_over(&other, one->rsp, to - 8))
+		if (!gilk_advice_is_over(&other, one->rsp, to - 8))
 			continue; /* the calls of a signal handler on another stack may be over, and later ones not */
 		one->frame = 0;
 		one->caller = 0;

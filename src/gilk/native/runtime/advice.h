@@ -20,6 +20,9 @@
  * A patch at a return, at a tail call, or at the target of one has a *list* of the advice that the call may have:
  * 32-bit distances, each from its own end to a word that has the address of a struct gilk_advice; 0 ends the list.
  *
+ * Advice that never calls the function is *brief*: its activation is not linked, as it is over before anything else can
+ * begin or return in the thread.
+ *
  * The last word of the stack also has the activation whose advice runs: a child that the advice forks has a copy of it.
  * The block belongs to the parent, which goes on using it. So the child does not touch the block, and goes on without
  * advice once its advice has proceeded or returned.
@@ -60,7 +63,7 @@ struct gilk_activation {
 	gilk_u64 side;	 /* the advice's stack pointer while it waits in proceed() */
 	gilk_u64 shown;	 /* struct gilk_advising, while this activation is the newest */
 	gilk_u64 before; /* the value of `next` before this activation */
-	gilk_u64 kept;	 /* scratch */
+	gilk_u64 kept;	 /* scratch; of brief advice, not 0 if the call goes on behind it */
 	gilk_u64 reg[15]; /* at the entry: rax rcx rdx rbx rbp rsi rdi r8..r15 */
 	gilk_u64 vectors; /* area of xsave with those of the entry, or 0 */
 	gilk_u64 arguments; /* copy of the arguments on the stack, as they came */
@@ -75,6 +78,9 @@ struct gilk_activation {
 #define GILK_ADVICE_AGAIN 5
 
 #define GILK_NO_ACTIVATION (~0UL)
+
+/* Whether a call that begins at `rsp` shows that the older call, which began at `older`, is over. */
+int gilk_advice_is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp);
 
 /* Drop the activations whose calls must be over because a call begins at stack pointer `rsp`. */
 void gilk_advice_prune(gilk_u64 rsp);

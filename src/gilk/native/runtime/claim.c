@@ -135,6 +135,7 @@ static void give_advice_stack(struct gilk_block *block)
 	state->shown = ~0UL;
 	state->high = gilk_params.advice + (block->index + 1UL) * GILK_ADVICE_STACK;
 	state->next = state->high - GILK_ADVICE_OWN;
+	*(gilk_u64 *)(state->high - GILK_COPY_COUNT) = 0; /* of a thread that had this block before */
 }
 
 /* A child that advice has forked gets no block while it is within the advice: its way out uses the parent's. */

@@ -83,10 +83,10 @@ def _around(one: MetAlternative) -> str:
     """C that finds the innermost fitting calls of the outer functions: ``gilk_outer_N``, outermost first."""
     if not one.outer:
         return ""
-    own = "0" if one.of_access else "gilk_own_call()"
+    own = "0" if one.frameless else "gilk_own_call()"
     parts = [f"const struct gilk_activation_head *gilk_around = {own}, *gilk_inner = gilk_around;\n"]
     for number, functions in reversed(list(enumerate(one.outer))):
-        newest = one.of_access and number == len(one.outer) - 1
+        newest = one.frameless and number == len(one.outer) - 1
         parts.append(f"gilk_around = {'gilk_newest_call()' if newest else 'gilk_call_around(gilk_around)'};\n")
         if not one.strict:
             outside = f"gilk_around && !({_is_one_of(functions)})"
@@ -101,13 +101,13 @@ def _is_one_of(functions: Sequence[OuterFunction]) -> str:
     return " || ".join(f"gilk_around->frame->number == {one.number}" for one in functions) or "0"
 
 
-def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction], accesses: bool) -> str:
-    """A test for a strict control flow: the inner call returns into the code of the outer function, or, if
-    ``accesses``, that code makes the access.
+def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction], frameless: bool) -> str:
+    """A test for a strict control flow: the inner call returns into the code of the outer function, or, if the event is
+    ``frameless``, that code makes the access, or has the copy.
     """
     if not one.strict:
         return ""
-    where = "gilk_own_pc()" if accesses else "gilk_inner->caller"
+    where = "gilk_own_pc()" if frameless else "gilk_inner->caller"
     return " && (" + " || ".join(f"gilk_is_among({each.code}UL, {where})" for each in functions) + ")"
 
 

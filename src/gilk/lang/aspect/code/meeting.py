@@ -74,13 +74,19 @@ class MetAlternative:
     outermost first, the functions that it may be. ``callers``: offsets in the state of sets of code ranges; one of them
     must contain the return address. () allows every caller. ``walked``: for each outer call of a control flow that is
     looked for on the stack, innermost first, the offset of the ranges of the code of all functions that it may be;
-    ``outer`` is () then.
+    ``outer`` is () then. ``copied``: the calls are those of a copy of the function.
     """
 
     checked: CheckedAlternative
     outer: tuple[tuple[OuterFunction, ...], ...] = ()
     callers: tuple[int, ...] = ()
     walked: tuple[int, ...] = ()
+    copied: bool = False
+
+    @property
+    def frameless(self) -> bool:
+        """Whether the event is no call with an activation of its own."""
+        return self.of_access or self.copied
 
     @property
     def strict(self) -> bool:

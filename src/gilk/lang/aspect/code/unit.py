@@ -226,21 +226,21 @@ def _entered(met: MetFunction) -> Iterator[str]:
     yield nest(met)
     void = met.is_void
     goes_on = "gilk_advice_proceed(); return;" if void else "return gilk_advice_proceed();"
-    missed = goes_on if met.waits else "gilk_advice_pass();"
+    missed = goes_on if met.waits else _going_on(met)
     last = f"{'' if void else 'return '}gilk_next(&gilk_call, 0, &gilk_call.came);"
     yield f"{sign.result} {WOVEN}({sign.declared})\n{{\n{observing(fill, _on(met), missed)}{last}\n}}"
 
 
-def observing(fill: str, asked: str, missed: str) -> str:
+def observing(fill: str, asked: str, missed: str, begun: str = "") -> str:
     """C that runs the advice before a call. ``fill`` fills the arguments in; ``missed`` is done instead if no aspect of
-    those ``asked`` for is on.
+    those ``asked`` for is on; ``begun`` is done first if one is.
     """
     return f"""\
 struct gilk_woven_call gilk_call;
 unsigned gilk_n;
 {fill}gilk_call.on = {asked};
 if (!gilk_call.on) {{ {missed} }}
-{{
+{begun}{{
 gilk_keep_errno;
 gilk_call.matched = gilk_at_before(gilk_call.on, &gilk_call.came, 0, gilk_call.list, 0);
 for (gilk_n = 0; gilk_n < gilk_call.matched; gilk_n++) gilk_observe(gilk_call.list + gilk_n);
@@ -249,15 +249,26 @@ gilk_restore_errno;
 """
 
 
+def _going_on(met: MetFunction) -> str:
+    """C that ends advice that never calls the function, and lets the call go on. A large result would be written for
+    the caller before the function runs."""
+    if met.is_void:
+        return "gilk_go_on(); return;"
+    return (
+        "if (sizeof(gilk_result_t) > 16) gilk_advice_pass(); "
+        "{ static const gilk_result_t gilk_nothing; gilk_go_on(); return gilk_nothing; }"
+    )
+
+
 def _original(met: MetFunction, given: str) -> str:
     """The function that calls the original and runs the matches at its return."""
     if not met.waits:
-        return """\
+        return f"""\
 static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const struct gilk_arguments *gilk_came)
-{
+{{
 (void)gilk_call, (void)gilk_came;
-gilk_advice_pass();
-}
+{_going_on(met)}
+}}
 """
     void = met.is_void
     kept = "" if void else "gilk_result = "
