@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from gilk.engines.dtrace.names import NamesProcesses
     from gilk.engines.dtrace.unwinding import Unwinding
     from gilk.targets.base import Loaded, Target
+    from gilk.targets.processor_samples import Counted
 
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
 _STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
@@ -144,23 +145,29 @@ class Engine:
         self.refused: list[tuple[DProbe, str]] = []
         self._told: set[str] = set()
         self._sampling: MachineSampling | None = None
+        self._sampled: set[DProbe] = set()
 
-    def _sampled(self) -> MachineSampling | None:
+    def _begin_sampling(self) -> MachineSampling | None:
         """Sample the processors, if a probe asks for that; None if none does, or gilk may not. In a process the threads
         that run are found otherwise."""
-        alone, ticks = self._process is None, self.enabled.ticks
-        wanted = [(probe, tick.counted) for probe, tick in ticks if tick.counted and (alone or not tick.samples)]
-        if not wanted:
+        if not self.enabled.ticks:
             return None
-        from gilk.engines.dtrace.machine_sampling import MachineSampling  # imported here: few programs need it
+        from gilk.engines.dtrace.sampled import sampled  # imported here: few programs need it
+
+        wanted = sampled(self.program, self.enabled, self._process is not None)
+        return self._sampling_of(wanted) if wanted else None
+
+    def _sampling_of(self, wanted: list[tuple[DProbe, Counted]]) -> MachineSampling | None:
+        from gilk.engines.dtrace.machine_sampling import MachineSampling  # imported here, as above
 
         try:
             found = MachineSampling(wanted, self._clock, self._processor.asked)
         except GilkError as error:
-            self._remarks.append(f"profile-N has fired in gilk alone: {error}")
+            self._remarks.append(_without_samples(wanted, self._process is not None, str(error)))
             return None
-        if alone:
+        if self._process is None:
             self.processes = found.names
+        self._sampled = {probe for probe, _ in wanted}
         return found
 
     # From begin to end.
@@ -178,11 +185,9 @@ class Engine:
         self._processor.enter()
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
-        self._sampling = self._sampled()
-        now, sampled = time.monotonic_ns(), self._sampling is not None
-        ticks = enumerate(self.enabled.ticks)
-        in_process = self._process is not None
-        clock_alone = [n for n, (_, tick) in ticks if not (sampled and tick.counted) or (tick.samples and in_process)]
+        self._sampling = self._begin_sampling()
+        now = time.monotonic_ns()
+        clock_alone = [n for n, (probe, _) in enumerate(self.enabled.ticks) if probe not in self._sampled]
         self._due = [(now + self.enabled.ticks[n][1].period, n) for n in clock_alone]
         heapq.heapify(self._due)
 
@@ -413,6 +418,13 @@ class Engine:
 
     def close(self) -> None:
         """Let go of what is left, when everything is read."""
+
+
+def _without_samples(wanted: list[tuple[DProbe, Counted]], has_process: bool, why: str) -> str:
+    """The remark that probes were fired otherwise, because processors could not be sampled."""
+    kinds = " and ".join(sorted({f"{probe.name.partition('-')[0]}-N" for probe, _ in wanted}))
+    what = "has not known where threads are in the kernel" if has_process else "has fired in gilk alone"
+    return f"{kinds} {what}: {why}"
 
 
 def sizes(
