@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from gilk.collector import without_collector
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment
+from gilk.engines.dtrace.own_registers import own_registers
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.shape import shape_of
 from gilk.errors import GilkError, UsageError
@@ -183,13 +184,20 @@ class Engine:
             if compiled is not None:
                 self._native = Native(compiled())
         self._processor.enter()
-        self.memory.state = State.ACTIVE
-        self._fire(own.BEGIN)
+        self._fire_first()
         self._sampling = self._begin_sampling()
         now = time.monotonic_ns()
         clock_alone = [n for n, (probe, _) in enumerate(self.enabled.ticks) if probe not in self._sampled]
         self._due = [(now + self.enabled.ticks[n][1].period, n) for n in clock_alone]
         heapq.heapify(self._due)
+
+    def _fire_first(self) -> None:
+        """Fire BEGIN, before any other probe, and let the others fire then, unless BEGIN has ended the program."""
+        self.memory.state = State.BEGINNING
+        self._fire(own.BEGIN)
+        self.memory.look()
+        if self.memory.state is State.BEGINNING:
+            self.memory.state = State.ACTIVE
 
     # Libraries that are opened later.
 
@@ -349,6 +357,8 @@ class Engine:
         event.cpu, event.pid, event.tid = self._processor.number, os.getpid(), threading.get_native_id()
         for number, value in enumerate(arguments):
             event.arg[number] = value & (1 << 64) - 1
+        kept = own_registers(self.program, clauses)
+        event.regs = ctypes.addressof(kept) if kept is not None else None
         always = probe in (own.END, own.ERROR)
         self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
 
