@@ -67,8 +67,8 @@ def test_list_prints_the_probes_that_match(dtrace: Dtrace) -> None:
         ["1", "dtrace", "BEGIN"],
         ["2", "dtrace", "END"],
         ["3", "dtrace", "ERROR"],
-        ["4", pid, "work", "text_hash", "entry"],
-        ["5", pid, "work", "text_hash", "return"],
+        ["10001", pid, "work", "text_hash", "entry"],
+        ["10002", pid, "work", "text_hash", "return"],
     ]
 
 

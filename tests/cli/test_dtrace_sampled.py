@@ -14,6 +14,7 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.targets.processor_samples import Counted, ProcessorSamples
+from gilk.targets.topology import online
 from tests.programs.build import compile_text
 
 SPINS = """
@@ -95,6 +96,33 @@ def test_a_processor_can_be_chosen(dtrace: Dtrace) -> None:
         END { printa("%d\\n", @); }"""
     done = dtrace("-q", "-x", f"cpu={last}", "-n", script)
     assert done.stdout.split() == [str(last)]
+
+
+def test_a_tick_that_asks_who_runs_is_told_what_the_first_processor_runs(dtrace: Dtrace, tmp_path: Path) -> None:
+    with subprocess.Popen([compile_text(tmp_path, "spins", SPINS)]) as child:
+        first = online()[0]
+        os.sched_setaffinity(child.pid, {first})
+        script = f"""
+            tick-499 /pid == {child.pid}/ {{
+                n++; @wrong = sum(cpu != {first} || execname != "spins" || tid != pid || (arg0 != 0) == (arg1 != 0)); }}
+            tick-499 /n == 20/ {{ exit(0); }} END {{ printa("wrong %@d\\n", @wrong); }}"""
+        done = dtrace("-q", "-n", script)
+        child.kill()
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "wrong 0", ""), done
+
+
+def test_samples_of_a_process_are_in_the_kernel_where_it_is(dtrace: Dtrace) -> None:
+    script = """
+        profile-997 /arg0/ { @[pid == $target, arg1 != 0] = count(); n++; } profile-997 /n == 20/ { exit(0); }
+        END { printa("%d %d\\n", @); }"""
+    done = dtrace("-q", "-n", script, "-c", "dd if=/dev/zero of=/dev/null")
+    assert (done.returncode, done.stdout.split()) == (0, ["1", "0"]), done
+
+
+def test_rows_of_a_function_of_the_kernel_are_one(dtrace: Dtrace) -> None:
+    script = "profile-997 /arg0/ { @[mod(arg0)] = count(); n++; } profile-997 /n == 20/ { exit(0); }"
+    done = dtrace("-q", "-n", script, "-c", "dd if=/dev/zero of=/dev/null")
+    assert (done.returncode, len(re.findall(r"^ +vmlinux +[0-9]+$", done.stdout, re.M))) == (0, 1), done
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")

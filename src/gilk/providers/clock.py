@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors.
 ``profile-N`` fires there, too, but for each running thread of the process; without a process, for
-what each processor runs, if gilk may sample processors, and else like ``tick-N``."""
+what each processor runs, if gilk may sample processors, and else like ``tick-N``. A ``tick-N`` whose clauses ask who
+runs is then a sample of one processor."""
 
 from __future__ import annotations
 
@@ -34,8 +35,13 @@ def ticks(description: Description) -> Tick | None:
     if description.provider not in ("", "profile") or description.module or description.function:
         return None
     period, samples = _period(description.name), description.name.startswith("profile")
-    counted = Counted(*_CLOCK, period) if samples else None
-    return Tick(("profile", "", "", description.name), period, samples, counted) if period else None
+    event = counted(period) if samples else None
+    return Tick(("profile", "", "", description.name), period, samples, event) if period else None
+
+
+def counted(period: int, everywhere: bool = True) -> Counted:
+    """The event of a processor's clock. ``period`` in ns. ``everywhere``: on each processor, not on one alone."""
+    return Counted(*_CLOCK, period, everywhere=everywhere)
 
 
 def _period(name: str) -> int:

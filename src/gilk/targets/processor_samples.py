@@ -48,13 +48,15 @@ _ENDED = 4096  # how many names of processes are kept
 @dataclass(frozen=True, slots=True)
 class Counted:
     """An event that processors count: its type and number in linux/perf_event.h, and ``period``, after how many a
-    sample is taken. ``user`` and ``kernel``: whether it counts in programs, and in the kernel."""
+    sample is taken. ``user`` and ``kernel``: whether it counts in programs, and in the kernel. ``everywhere``: whether
+    it counts on all processors, or on the first alone."""
 
     type: int
     number: int
     period: int
     user: bool = True
     kernel: bool = True
+    everywhere: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class ProcessorSamples:
         self._rings: list[tuple[int, int, _Ring]] = []
         try:
             for which, event in enumerate(events):
-                for cpu in online() if processor is None else [processor]:
+                for cpu in (online() if event.everywhere else online()[:1]) if processor is None else [processor]:
                     self._rings.append((which, cpu, _Ring(event, cpu)))
         except OSError as error:
             self.close()

@@ -39,14 +39,14 @@ def cases(found: Instruments) -> list[tuple[tuple[int, int], ...]]:
 
 def test_probes_of_different_system_calls_at_one_place_share_a_choice() -> None:
     rows = [(("syscall", "", name, "entry"), site(CHOICE, value)) for name, value in (("read", 0), ("write", 1))]
-    assert cases(made(rows)) == [((0, 4), (1, 5))]
+    assert cases(made(rows)) == [((0, 10001), (1, 10002))]
 
 
 def test_two_probes_of_one_system_call_are_separate_choices() -> None:
     """The probes' arguments differ, but no clause reads them; everything else done there is the same."""
     other = ir.Given((ir.Constant(SyscallArg(0).type, 1),), select=CHOICE.select)
     rows = [(("syscall", "", "exit", "entry"), site(CHOICE, 60)), (("proc", "", "", "exit"), site(other, 60))]
-    assert cases(made(rows)) == [((60, 4),), ((60, 5),)]
+    assert cases(made(rows)) == [((60, 10001),), ((60, 10002),)]
 
 
 def test_the_system_call_number_is_kept_until_the_call_returns() -> None:

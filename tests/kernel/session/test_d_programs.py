@@ -180,6 +180,12 @@ def test_begin_and_end_fire_once(kernel: KernelTarget) -> None:
     assert (done.lines, done.status) == (["42", "4"], 5)
 
 
+def test_begin_runs_before_any_other_probe_fires(kernel: KernelTarget) -> None:
+    """The client itself makes system calls in the kernel while it lets the program begin."""
+    done = ran(kernel, "BEGIN { trace(1); exit(3); } syscall:::entry { trace(2); exit(4); }")
+    assert (done.lines, done.status) == (["1"], 3)
+
+
 def test_profile_fires_on_every_processor(kernel: KernelTarget, guest: Guest) -> None:
     """Each processor has a timer of its own, idle or not. The test waits for ten firings on each."""
     text = """

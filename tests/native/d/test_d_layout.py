@@ -50,6 +50,7 @@ CONSTANTS = {
     "GD_MARK_LAP": layout.MARK_LAP,
     "GD_ACTIVE": layout.State.ACTIVE,
     "GD_DRAINING": layout.State.DRAINING,
+    "GD_BEGINNING": layout.State.BEGINNING,
     "GD_FILL": layout.BufferPolicy.FILL,
     "GD_RING": layout.BufferPolicy.RING,
 }

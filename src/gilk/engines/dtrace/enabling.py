@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gilk.collector import without_collector
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.lang.d import tree
-from gilk.lang.d.probes import Description, DProbe, Key, described
+from gilk.lang.d.probes import LEFT_OUT, Description, DProbe, Key, described
 from gilk.providers import IN_KERNEL, IN_PROCESS, cpc, own
 from gilk.providers.clock import Tick, ticks
 from gilk.values import dataclass
@@ -55,7 +55,8 @@ class Enabled:
     """The enabled probes of a program. ``clauses``: by number of a probe, the clauses that it runs, in order.
 
     ``matched``: by clause, how many probes each of its descriptions matches; ``counts``: their sums, in which a probe
-    counts once for each description. ``unmatched``: the descriptions that match nothing.
+    counts once for each description. ``unmatched``: the descriptions that match nothing. ``left_out``: how many numbers
+    are between those of dtrace's own probes and those of others.
     """
 
     probes: dict[int, DProbe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
@@ -66,12 +67,13 @@ class Enabled:
     counts: dict[int, int] = field(default_factory=dict)
     matched: dict[int, list[int]] = field(default_factory=dict)
     unmatched: list[Description] = field(default_factory=list)
+    left_out: int = LEFT_OUT
     _made: dict[tuple[Key, int], DProbe] = field(default_factory=dict)
     _places: dict[Key, dict[int, int]] = field(default_factory=dict)
 
     def beside(self) -> Enabled:
         """An Enabled in which nothing is enabled yet, but probes get the same numbers as here."""
-        return Enabled(probes=self.probes, _made=self._made)
+        return Enabled(probes=self.probes, left_out=self.left_out, _made=self._made)
 
     def number(self, key: Key, place: int = 0) -> tuple[DProbe, bool]:
         """The probe of that name at that place, and whether it is new: two descriptions may match the same probe.
@@ -81,12 +83,12 @@ class Enabled:
         places = self._places.setdefault(key, {})
         fresh, which = place not in places, places.setdefault(place, len(places))
         if (key, which) not in self._made:
-            probe = DProbe(len(self.probes) + 1, *key)
+            probe = DProbe(len(self.probes) + 1 + self.left_out, *key)
             self._made[key, which] = self.probes[probe.number] = probe
         return self._made[key, which], fresh
 
     def names(self) -> list[Key]:
-        """The names of all probes, by number from 1."""
+        """The names of all probes, in the order of their numbers."""
         found = (self.probes[number] for number in sorted(self.probes))
         return [(probe.provider, probe.module, probe.function, probe.name) for probe in found]
 
@@ -116,7 +118,7 @@ def enable(
     also match nothing, as later programs may have such probes. ``listing``: without a process, those of any process
     are meant, which have only names. Raises NoSuchProbe.
     """
-    enabled = Enabled() if known is None else known.beside()
+    enabled = Enabled(left_out=0 if kernel else LEFT_OUT) if known is None else known.beside()
     for clause in program.clauses:
         enabled.matched[clause.number] = []
         for text in clause.probes:

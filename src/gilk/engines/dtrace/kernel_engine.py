@@ -57,8 +57,7 @@ class KernelEngine(Engine):
     def begin(self) -> None:
         """Put the probes in, and fire BEGIN. A probe that fires before BEGIN finds the program inactive."""
         self.refused = self._here.insert()
-        self.memory.state = State.ACTIVE
-        self._fire(own.BEGIN)
+        self._fire_first()
         self._here.start_clocks()
 
     def fire_ticks(self) -> float:

@@ -18,6 +18,7 @@ from gilk.lang.data import Kind
 from gilk.trace.d.values import Integer, Value, encoded
 from gilk.values import dataclass
 
+_IN_KERNEL = (Kind.SYM, Kind.MOD)  # the kinds that are about addresses in the kernel
 _UNRESOLVED = (Kind.USTACK, Kind.USYM, Kind.UADDR)  # the kinds that the option noresolve is about
 
 
@@ -56,10 +57,15 @@ class Names:
             frames = [f"{name} ({line})" if line else name for name, line in zip(frames, lines, strict=True)]
         return tuple(map(encoded, frames))
 
-    def stands(self, kind: Kind, pid: int, address: int) -> int:
-        """The address that stands for all addresses with the same name: the start of the function or module."""
-        symbols = self.symbols.of(pid)
-        return symbols.start(address) if kind is Kind.USYM else symbols.module_start(address)
+    def stands(self, kind: Kind, pid: int, address: int) -> tuple[int, bytes]:
+        """The name of an address, and the address that stands for it: the start of the function or module."""
+        if kind in _IN_KERNEL:
+            found = self.kernel.name(address)
+            start = address - found.offset if kind is Kind.SYM else address
+        else:
+            symbols = self.symbols.of(pid)
+            start = symbols.start(address) if kind is Kind.USYM else symbols.module_start(address)
+        return start, self.resolve(kind, pid, (start,))[0]
 
     def wanted(
         self, format_: str, values: Sequence[Value], totals: Sequence[Value] = ()
@@ -76,7 +82,7 @@ class Names:
         return encoded(frame(address, found.module, found.function, found.offset))
 
     def _name(self, kind: Kind, pid: int, address: int) -> str:
-        found = (self.kernel if kind in (Kind.SYM, Kind.MOD) else self.symbols.of(pid)).name(address)
+        found = (self.kernel if kind in _IN_KERNEL else self.symbols.of(pid)).name(address)
         match kind:
             case Kind.UMOD | Kind.MOD:
                 return found.module or f"0x{address:x}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from gilk.collector import without_collector
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment
+from gilk.engines.dtrace.own_registers import own_registers
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.shape import shape_of
 from gilk.errors import GilkError, UsageError
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from gilk.engines.dtrace.names import NamesProcesses
     from gilk.engines.dtrace.unwinding import Unwinding
     from gilk.targets.base import Loaded, Target
+    from gilk.targets.processor_samples import Counted
 
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
 _STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
@@ -144,23 +146,29 @@ class Engine:
         self.refused: list[tuple[DProbe, str]] = []
         self._told: set[str] = set()
         self._sampling: MachineSampling | None = None
+        self._sampled: set[DProbe] = set()
 
-    def _sampled(self) -> MachineSampling | None:
+    def _begin_sampling(self) -> MachineSampling | None:
         """Sample the processors, if a probe asks for that; None if none does, or gilk may not. In a process the threads
         that run are found otherwise."""
-        alone, ticks = self._process is None, self.enabled.ticks
-        wanted = [(probe, tick.counted) for probe, tick in ticks if tick.counted and (alone or not tick.samples)]
-        if not wanted:
+        if not self.enabled.ticks:
             return None
-        from gilk.engines.dtrace.machine_sampling import MachineSampling  # imported here: few programs need it
+        from gilk.engines.dtrace.sampled import sampled  # imported here: few programs need it
+
+        wanted = sampled(self.program, self.enabled, self._process is not None)
+        return self._sampling_of(wanted) if wanted else None
+
+    def _sampling_of(self, wanted: list[tuple[DProbe, Counted]]) -> MachineSampling | None:
+        from gilk.engines.dtrace.machine_sampling import MachineSampling  # imported here, as above
 
         try:
             found = MachineSampling(wanted, self._clock, self._processor.asked)
         except GilkError as error:
-            self._remarks.append(f"profile-N has fired in gilk alone: {error}")
+            self._remarks.append(_without_samples(wanted, self._process is not None, str(error)))
             return None
-        if alone:
+        if self._process is None:
             self.processes = found.names
+        self._sampled = {probe for probe, _ in wanted}
         return found
 
     # From begin to end.
@@ -176,15 +184,20 @@ class Engine:
             if compiled is not None:
                 self._native = Native(compiled())
         self._processor.enter()
-        self.memory.state = State.ACTIVE
-        self._fire(own.BEGIN)
-        self._sampling = self._sampled()
-        now, sampled = time.monotonic_ns(), self._sampling is not None
-        ticks = enumerate(self.enabled.ticks)
-        in_process = self._process is not None
-        clock_alone = [n for n, (_, tick) in ticks if not (sampled and tick.counted) or (tick.samples and in_process)]
+        self._fire_first()
+        self._sampling = self._begin_sampling()
+        now = time.monotonic_ns()
+        clock_alone = [n for n, (probe, _) in enumerate(self.enabled.ticks) if probe not in self._sampled]
         self._due = [(now + self.enabled.ticks[n][1].period, n) for n in clock_alone]
         heapq.heapify(self._due)
+
+    def _fire_first(self) -> None:
+        """Fire BEGIN, before any other probe, and let the others fire then, unless BEGIN has ended the program."""
+        self.memory.state = State.BEGINNING
+        self._fire(own.BEGIN)
+        self.memory.look()
+        if self.memory.state is State.BEGINNING:
+            self.memory.state = State.ACTIVE
 
     # Libraries that are opened later.
 
@@ -344,6 +357,8 @@ class Engine:
         event.cpu, event.pid, event.tid = self._processor.number, os.getpid(), threading.get_native_id()
         for number, value in enumerate(arguments):
             event.arg[number] = value & (1 << 64) - 1
+        kept = own_registers(self.program, clauses)
+        event.regs = ctypes.addressof(kept) if kept is not None else None
         always = probe in (own.END, own.ERROR)
         self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
 
@@ -415,6 +430,13 @@ class Engine:
         """Let go of what is left, when everything is read."""
 
 
+def _without_samples(wanted: list[tuple[DProbe, Counted]], has_process: bool, why: str) -> str:
+    """The remark that probes were fired otherwise, because processors could not be sampled."""
+    kinds = " and ".join(sorted({f"{probe.name.partition('-')[0]}-N" for probe, _ in wanted}))
+    what = "has not known where threads are in the kernel" if has_process else "has fired in gilk alone"
+    return f"{kinds} {what}: {why}"
+
+
 def sizes(
     program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256, keyed: bool = False
 ) -> Sizes:  # fmt: skip
@@ -432,7 +454,7 @@ def sizes(
         bufsize=options.number("bufsize"),
         policy=_POLICIES[options.text("bufpolicy")],
         aggsize=options.number("aggsize"),
-        dynvarsize=options.number("dynvarsize") if keyed else 0,
+        dynvarsize=max(options.number("dynvarsize"), mmap.PAGESIZE) if keyed else 0,
         largest_variable=largest,
         nspec=options.number("nspec"),
         specsize=options.number("specsize"),

@@ -9,7 +9,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gilk.engines.dtrace.named_types import completed, types_named
+from gilk.engines.dtrace import own_kernel
+from gilk.engines.dtrace.named_types import HasTypes, completed, types_named
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.errors import ImageError
 from gilk.image.model import ElfSymbol as Row
@@ -47,7 +48,8 @@ def _of_file(loaded: Loaded) -> Sections | None:
 
 @dataclass
 class SymbolContext:
-    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept.
+    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept. Types that the process does not have
+    are those of the kernel that gilk runs on.
 
     ``sections``: reads an image's debug information.
     """
@@ -100,15 +102,22 @@ class SymbolContext:
         return name in usdt.names(self.process.loaded())
 
     def module(self, name: str) -> bool:
-        return any(self._debug(loaded) is not None for loaded in self._images(name))
+        if any(self._debug(loaded) is not None for loaded in self._images(name)):
+            return True
+        return name == own_kernel.NAME and own_kernel.own_kernel() is not None
 
     # Types.
 
     def type(self, module: str, kind: str, name: str) -> Type | None:
         key = (module, kind, name)
         if key not in self._asked:
-            self._asked[key] = next(types_named(map(self._debug, self._images(module)), kind, name), None)
+            self._asked[key] = next(types_named(self._with_types(module), kind, name), None)
         return self._asked[key]
+
+    def _with_types(self, module: str) -> Iterator[HasTypes | None]:
+        yield from map(self._debug, self._images(module))
+        if module in ("", own_kernel.NAME):
+            yield own_kernel.own_kernel()
 
     def completed(self, record: Record) -> Record:
         """The record with its members; it may be defined in another image than the one that names it."""
@@ -118,6 +127,9 @@ class SymbolContext:
 
     def _completed_at_home(self, record: Record) -> Record:
         path = record.origin.partition(":")[0]
+        kernel = own_kernel.own_kernel() if path == own_kernel.NAME else None
+        if kernel is not None:
+            return kernel.completed(record)
         return next((each.completed(record) for key, each in self._known() if key == path), record)
 
     def _known(self) -> list[tuple[str, DebugTypes]]:

@@ -10,13 +10,18 @@ from gilk.values import dataclass
 
 _GLOB = re.compile(r"[*?\[\]!\\]")
 _FIELDS = 4
+#: How many probes dtrace has of its own; they are the first.
+OWN = 3
+#: How many numbers are left out behind them where no probes of a kernel are numbered, as DTrace numbers those before
+#: others: scripts take columns of five digits for granted.
+LEFT_OUT = 10_000 - OWN
 #: Provider, module, function, name.
 Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class DProbe:
-    """A probe. ``number`` is its id, from 1: BEGIN, END and ERROR are the first three."""
+    """A probe. ``number`` is its id: BEGIN, END and ERROR are 1 to 3, others as enabling.py numbers them."""
 
     number: int
     provider: str

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from gilk.lang import ir
 from gilk.lang.d import tree
+from gilk.lang.d.probes import LEFT_OUT, OWN
 from gilk.lang.facts import Facts, facts, union
 from gilk.lang.nulls import Nulls
 from gilk.lang.runtime import Does
@@ -44,7 +45,7 @@ def unit(
     error: tuple[int, ...] = (),
 ) -> TranslationUnit:
     """The C of a program. ``layout``: the fields of struct gd_layout. ``groups``: the numbers of clauses that share
-    some probes, in order. ``probes``: names by number, from 1. ``error``: the group of ERROR, which fires in the
+    some probes, in order. ``probes``: names in the order of numbers. ``error``: the group of ERROR, which fires in the
     consumer as soon as a clause has failed.
 
     Raises Rejected for parts that cannot be compiled yet.
@@ -59,7 +60,9 @@ def unit(
     speculates = int(bool(does & Does.SPECULATES))
     names = _probe_names([("", "", "", ""), *named])
     local = program.this_size if any(map(_has_local_pointers, program.clauses)) else 0
-    text = _HEAD.format(speculates=speculates, local=local, headers=_HEADERS, layout=fields, names=names)
+    text = _HEAD.format(
+        speculates=speculates, local=local, headers=_HEADERS, layout=fields, names=names, own=OWN, left_out=LEFT_OUT
+    )  # fmt: skip
     text += "\n".join(functions)
     text += _MAY_FAIL * bool(error)
     for number, group in enumerate(groups):
@@ -81,7 +84,7 @@ def _has_local_pointers(clause: tree.Clause) -> bool:
 
 
 def _probe_names(names: list[ProbeName]) -> str:
-    """The table for probeprov and the like; probe numbers begin at 1."""
+    """The table for probeprov and the like, in the order of the probes' numbers, which begin at 1."""
     rows = "".join(f"\t{{ {', '.join(string(part) for part in row)} }},\n" for row in names)
     return f'static const char *const probe_names[][4] = {{\n{rows}\t{{ "", "", "", "" }}\n}};\n'
 
@@ -121,8 +124,9 @@ static const struct gd_layout layout = {{
 static inline __attribute__((unused)) const char *gd_probe_text(struct gd_context *c, int part)
 {{
 	gd_u64 count = sizeof probe_names / sizeof *probe_names - 1;
+	gd_u64 number = c->event->probe, place = number > {own} ? number - {left_out} : number;
 
-	return probe_names[c->event->probe < count ? c->event->probe : count][part];
+	return probe_names[place < count ? place : count][part];
 }}
 
 """

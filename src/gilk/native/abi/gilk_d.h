@@ -110,7 +110,8 @@ typedef long gd_s64;
 #define GD_BANKS 2
 #define GD_REACH 128		 /* slots that are probed at most */
 
-enum gd_state { GD_INACTIVE, GD_ACTIVE, GD_DRAINING };
+enum gd_state { GD_INACTIVE, GD_ACTIVE, GD_DRAINING, GD_BEGINNING }; /* GD_BEGINNING: only BEGIN may run */
+#define GD_BEGIN_PROBE 1 /* providers/own.py */
 enum gd_policy { GD_SWITCH, GD_FILL, GD_RING };
 
 #define GD_EXITED 0x80000000U
@@ -284,5 +285,11 @@ struct gd_speculation { /* records follow, in granules */
 	gd_u64 word;
 	gd_u64 reserved[7];
 };
+
+/* Whether clauses of this probe run in a program of that state. */
+static inline int gd_lets(gd_u32 state, gd_u32 probe)
+{
+	return state == GD_ACTIVE || (state == GD_BEGINNING && probe == GD_BEGIN_PROBE);
+}
 
 #endif

@@ -33,6 +33,7 @@ class State(IntEnum):
     INACTIVE = 0
     ACTIVE = 1
     DRAINING = 2
+    BEGINNING = 3  # BEGIN alone may run
 
 
 class BufferPolicy(IntEnum):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Merges rows of an aggregation that are one in print: those with addresses in one function, or in one image, and those
-of several processors (the option aggpercpu).
+"""Merges rows of an aggregation that are one in print: those with addresses in one function, or in one module, also of
+several processes, and those of several processors (the option aggpercpu).
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from gilk.lang.data import Aggregation, Datum, Function, Kind
 from gilk.values import dataclass
 
 Cells = tuple[int, ...]
-#: The address that stands for all addresses with the same name, by the kind of name, the process and one of them.
-Stands = Callable[[Kind, int, int], int]
-_NAMES = (Kind.USYM, Kind.UMOD)
+#: The address that stands for all addresses of a process with the same name, and the name, by the kind of name, the
+#: process and one of them.
+Stands = Callable[[Kind, int, int], tuple[int, bytes]]
+_NAMES = (Kind.USYM, Kind.UMOD, Kind.SYM, Kind.MOD)
+_WORD = 8  # bytes of an address, which is the last part of the datum, behind its process if it is not the kernel's
 _64 = (1 << 64) - 1
 
 
@@ -36,8 +38,9 @@ def merged(aggregation: Aggregation, rows: Mapping[bytes, Cells], stands: Stands
     if not names and processor is None:
         return {key: Merged(cells, [key]) for key, cells in rows.items()}
     found: dict[bytes, Merged] = {}
+    first: dict[tuple[Kind, bytes], bytes] = {}
     for key, cells in rows.items():
-        one = _key(key, names, stands)
+        one = _key(key, names, stands, first)
         if processor is not None:
             one = bytes(processor.size) + one[processor.size :]
         known = found.get(one)
@@ -66,12 +69,15 @@ def idle(aggregation: Aggregation) -> Cells:
     return (0,) * aggregation.what.cells
 
 
-def _key(key: bytes, names: list[Datum], stands: Stands) -> bytes:
+def _key(key: bytes, names: list[Datum], stands: Stands, first: dict[tuple[Kind, bytes], bytes]) -> bytes:
+    """The key that stands for all those that are the same in print. ``first``: by kind and name, the first process and
+    address that had it."""
     for datum in names:
-        at = datum.offset + 8  # the address lies behind the process
-        process, address = (int.from_bytes(key[word : word + 8], "little") for word in (datum.offset, at))
-        address = stands(datum.kind, process, address)
-        key = key[:at] + address.to_bytes(8, "little") + key[at + 8 :]
+        at, end = datum.offset, datum.offset + datum.size
+        owner, address = key[at : end - _WORD], int.from_bytes(key[end - _WORD : end], "little")
+        address, name = stands(datum.kind, int.from_bytes(owner, "little"), address)
+        place = first.setdefault((datum.kind, name), owner + address.to_bytes(_WORD, "little"))
+        key = key[:at] + place + key[end:]
     return key
 
 

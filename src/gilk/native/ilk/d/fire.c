@@ -96,7 +96,7 @@ u64 ilk_d_run(const struct ilk_firing *firing)
 	struct here *me = raw_cpu_ptr(&here);
 	u64 missing;
 
-	if (!firing->always && READ_ONCE(((struct gd_control *)p->clauses.memory)->state) != GD_ACTIVE)
+	if (!firing->always && !gd_lets(READ_ONCE(((struct gd_control *)p->clauses.memory)->state), firing->probe))
 		return 0;
 	if (me->busy[level] || is_shallow()) {
 		raw_cpu_inc(p->missed[!me->busy[level]]); /* one instruction: an NMI may do the same */

@@ -91,7 +91,7 @@ static bool is_consumers(const struct ilk_program *p, const struct ilk_d_word *w
 	if ((word->width != 4 && word->width != 8) || word->offset % word->width ||
 	    !is_within(p, word->offset, word->width))
 		return false;
-	return (word->width == 4 && word->offset == offsetof(struct gd_control, state) && word->value <= GD_DRAINING) ||
+	return (word->width == 4 && word->offset == offsetof(struct gd_control, state) && word->value <= GD_BEGINNING) ||
 	       (word->width == 4 && word->offset == offsetof(struct gd_control, bank)) ||
 	       is_between(word, l->generations, l->aggregations * 4) ||
 	       is_between(word, l->globals, l->globals_size) || is_limit(l, word) ||

@@ -31,7 +31,7 @@ static inline void gd_begin(struct gd_context *ctx, void *memory, const struct g
 
 static inline bool gd_active(struct gd_context *ctx)
 {
-	return gd_get32(&gd_control(ctx)->state) == GD_ACTIVE;
+	return gd_lets(gd_get32(&gd_control(ctx)->state), ctx->event->probe);
 }
 
 static inline void gd_end(struct gd_context *ctx)
@@ -47,9 +47,10 @@ static inline void gd_exit(struct gd_context *ctx, gd_u32 status)
 {
 	struct gd_control *control = gd_control(ctx);
 
-	if (gilk_swap32(&control->exit_status, 0, status | GD_EXITED))
-		gilk_swap32(&control->state, GD_ACTIVE, GD_DRAINING);
-	else if (ctx->event->probe == GD_END_PROBE)
+	if (gilk_swap32(&control->exit_status, 0, status | GD_EXITED)) {
+		if (!gilk_swap32(&control->state, GD_ACTIVE, GD_DRAINING))
+			gilk_swap32(&control->state, GD_BEGINNING, GD_DRAINING);
+	} else if (ctx->event->probe == GD_END_PROBE)
 		gilk_swap32(&control->exit_status, gd_get32(&control->exit_status), status | GD_EXITED);
 }
 
