@@ -149,7 +149,7 @@ def test_a_process_that_executes_another_program_before_the_first_change_is_refu
                 child.stdin.write("\n")
                 child.stdin.flush()
                 assert wait_for(lambda: Path(f"/proc/{child.pid}/comm").read_text() == "sleep\n")
-                with pytest.raises(gilk.GilkError, match="executes another program") as refused:
+                with pytest.raises(gilk.GilkError, match="has executed another program") as refused:
                     target.session()
                 assert refused.value.slug == "no-such-process"
             assert (differences(child.pid), leftovers(child.pid)) == ([], [])
