@@ -44,7 +44,7 @@ def test_its_memory_is_no_processs(printed: Callable[[str], tuple[str, str]]) ->
 
 
 @NEEDS
-def test_what_the_program_declares_comes_first(printed: Callable[[str], tuple[str, str]]) -> None:
+def test_declarations_of_the_program_come_first(printed: Callable[[str], tuple[str, str]]) -> None:
     text = 'struct list_head { char only; }; BEGIN { printf("%d", sizeof (struct list_head)); exit(0); }'
     assert printed(text) == ("1", "")
 

@@ -27,7 +27,7 @@ from tests.lang.d.sessions import consumer
         ("profile-97 { self->a = arg0; }", True, False),
     ],
 )
-def test_what_a_clause_asks_for_decides(text: str, alone: bool, in_process: bool) -> None:
+def test_questions_of_clauses_decide(text: str, alone: bool, in_process: bool) -> None:
     made = consumer(text)
     program, enabled = made.compiled.program, made.enabled
     assert [bool(sampled(program, enabled, has)) for has in (False, True)] == [alone, in_process]
