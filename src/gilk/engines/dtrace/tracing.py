@@ -454,7 +454,7 @@ def sizes(
         bufsize=options.number("bufsize"),
         policy=_POLICIES[options.text("bufpolicy")],
         aggsize=options.number("aggsize"),
-        dynvarsize=max(options.number("dynvarsize"), mmap.PAGESIZE) if keyed else 0,
+        dynvarsize=options.number("dynvarsize") if keyed else 0,
         largest_variable=largest,
         nspec=options.number("nspec"),
         specsize=options.number("specsize"),
