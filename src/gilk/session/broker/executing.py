@@ -7,11 +7,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gilk.errors import GilkError, TargetError
-from gilk.session.broker.client import RemoteTracer, approach_again
-from gilk.targets.process import Process
+
+if TYPE_CHECKING:
+    from gilk.targets.process import Process
 
 _T = TypeVar("_T")
 _TRIES: Final = 20
@@ -50,6 +51,8 @@ def _is_to_be_held(process: Process, error: GilkError) -> bool:
 
 def _hold(process: Process) -> None:
     """Stop the process, after it has gone on for a moment if it stood already. Raises TargetError."""
+    from gilk.session.broker.client import RemoteTracer, approach_again  # imported here: it is rarely needed
+
     for left in reversed(range(_TRIES)):
         try:
             if process.stands:
