@@ -54,6 +54,7 @@ COMMANDS = {
 #: Thresholds of the garbage collector. Images and plans have hundreds of thousands of small values, hardly any in a
 #: cycle: collecting less often makes a session of thousands of probes start in a fifth less time.
 _COLLECTION = 50_000, 20, 100
+_SPARE = 4 << 20  # bytes that are kept for the message if memory runs out
 #: Shells set this variable to ask for their completion script, or for the words that may come next.
 _COMPLETION = "_GILK_COMPLETE"
 
@@ -111,10 +112,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(*_COLLECTION)
     arguments = list(sys.argv[1:] if argv is None else argv)
     given = tuple(arguments)  # click consumes its list
+    spare = bytearray(_SPARE)
     try:
         result = _invoke(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
+        del spare
         return report(error, as_json=wants_json(given))
     finally:
         _complain()
