@@ -85,13 +85,15 @@ def likeness(output: str) -> list[str]:
     "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if SESSION.search(p.read_text())]
 )
 def test_sessions_of_a_page_print_similar_output(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+    """They are those of somebody who has no cache yet."""
+    environment = {**gilk_on_path, "GILK_CACHE": str(tmp_path / "cache")}
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for block in SESSION.finditer(page.read_text()):
         parts = [part.split("\n", 1) for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]]
         script = "".join(f"{command}\necho '<end of command>'\n" for command, _ in parts) + "kill $(jobs -p) 2>&-; true"
         with (tmp_path / "output").open("w+") as output:  # programs in the background would hold a pipe open
             both = {"stdout": output, "stderr": output}
-            subprocess.run(["bash", "-c", script], cwd=tmp_path, env=gilk_on_path, timeout=600, **both)
+            subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, timeout=600, **both)
             output.seek(0)
             printed = output.read().split("<end of command>\n")
         for (command, expected), actual in zip(parts, printed, strict=False):
