@@ -158,7 +158,9 @@ def test_a_terminal_shows_when_all_probes_are_inserted(gilk_on_path: Environment
             answer, _ = asking.communicate(timeout=PATIENCE)
         target.kill()
     os.close(ours)
-    assert asking.returncode == 0 and re.search(r"^calls .*system call$", answer, re.MULTILINE)
+    # on a busy machine the program may have made no system call until then
+    assert re.search(r"^calls .*system call$|^nothing of that kind has happened$", answer, re.MULTILINE)
+    assert asking.returncode == 0
 
 
 #: The last ones take everything out as the first two do.

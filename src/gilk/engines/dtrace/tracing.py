@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from gilk.collector import without_collector
 from gilk.engines.dtrace.enabling import Enabled
-from gilk.engines.dtrace.environment import environment
+from gilk.engines.dtrace.environment import environment, in_ns
 from gilk.engines.dtrace.own_registers import own_registers
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.shape import shape_of
@@ -405,7 +405,7 @@ class Engine:
                 yield Firing(probe, record.cpu, part, record.data, self._time(record.tsc), record.pid, record.tid)
 
     def _time(self, tsc: int) -> int:
-        return self._clock.ns0 + round((tsc - self._clock.tsc0) / self._clock.ticks_per_ns)
+        return in_ns(self._clock, tsc)
 
     def _fault(self, record: ClauseRecord, probe: DProbe) -> Iterator[Happening]:
         if len(record.data) < ctypes.sizeof(FaultData):
