@@ -134,12 +134,11 @@
 	mov	RBX(%rbx), %rbx
 	.endm
 
-/* A function with advice has been entered. */
-	.globl gilk_advice_enter
-gilk_advice_enter:
-	push	%rax
-	may_begin PUSHED+8
-
+/*
+ * Begin an activation for the thread's next place on its stack of advice: rsp points at it then, which has the registers
+ * of arguments, and rax is the program's stack pointer. Those who walk the stack read rbp there (include/gilk_walk.h).
+ */
+	.macro	begin_activation
 	lea	PUSHED+8(%rsp), %rax
 	mov	%rax, %gs:LEFT
 	movq	$1, %gs:RUNNING
@@ -154,6 +153,60 @@ gilk_advice_enter:
 	mov	%r8, R8(%rsp)
 	mov	%r9, R9(%rsp)
 	mov	%r10, R10(%rsp)
+	.endm
+
+/* Fill in what rbx, an activation, says of its call. rax is the program's stack pointer. Overwrites rcx. */
+	.macro	link_activation
+	mov	%rax, RSP(%rbx)
+	mov	(%rax), %rcx
+	mov	%rcx, CALLER(%rbx)
+	mov	gilk_key(%rip), %rcx
+	mov	%rcx, ITS_KEY(%rbx)
+	mov	%r11, ADVICE(%rbx)
+	mov	%gs:NEWEST, %rcx
+	mov	%rcx, PREVIOUS(%rbx)
+	.endm
+
+/* The advice of the activation in rbx runs from here on. Overwrites rcx. */
+	.macro	advice_runs
+	mov	%rbx, %gs:RUNNING
+	mov	%gs:HIGH, %rcx
+	mov	%rbx, OWN_CALL(%rcx)
+	.endm
+
+/* Copy ecx bytes of arguments on the stack to the stack of advice. Overwrites rcx, rsi and rdi. */
+	.macro	copy_stack_arguments
+	lea	15(%rcx), %rsi
+	and	$-16, %rsi
+	sub	%rsi, %rsp
+	mov	RSP(%rbx), %rsi
+	add	$8, %rsi
+	mov	%rsp, %rdi
+	shr	$3, %ecx
+	rep movsq
+	.endm
+
+/*
+ * Restore the vector registers from the area at rdi, and keep those that may hold a result below it. rax and rdx stay;
+ * \slot of the activation in rbx is free. Overwrites rsi.
+ */
+	.macro	restore_behind_results slot
+	mov	%rax, \slot(%rbx)
+	mov	%rdx, %rsi
+	movups	%xmm0, -32(%rdi)
+	movups	%xmm1, -16(%rdi)
+	restore_vectors %rbx, %rdi
+	mov	\slot(%rbx), %rax
+	mov	%rsi, %rdx
+	.endm
+
+/* A function with advice has been entered. */
+	.globl gilk_advice_enter
+gilk_advice_enter:
+	push	%rax
+	may_begin PUSHED+8
+
+	begin_activation
 	mov	%r12, R12(%rsp)
 	mov	%r13, R13(%rsp)
 	mov	%r14, R14(%rsp)
@@ -165,14 +218,7 @@ gilk_advice_enter:
 	mov	%rcx, RESUME(%rbx)
 	mov	-PUSHED+8(%rax), %rcx
 	mov	%rcx, R11(%rbx)
-	mov	%rax, RSP(%rbx)
-	mov	(%rax), %rcx
-	mov	%rcx, CALLER(%rbx)
-	mov	gilk_key(%rip), %rcx
-	mov	%rcx, ITS_KEY(%rbx)
-	mov	%r11, ADVICE(%rbx)
-	mov	%gs:NEWEST, %rcx
-	mov	%rcx, PREVIOUS(%rbx)
+	link_activation
 	lea	ACTIVATION_SIZE(%rbx), %rcx
 	mov	%rcx, BEFORE(%rbx)
 	xor	%ecx, %ecx
@@ -189,9 +235,7 @@ gilk_advice_enter:
 	mov	%rax, ITS_SHOWN(%rbx)
 	mov	%rbx, %gs:NEWEST
 	mov	%rax, %gs:SHOWN
-	mov	%rbx, %gs:RUNNING
-	mov	%gs:HIGH, %rcx
-	mov	%rbx, OWN_CALL(%rcx)
+	advice_runs
 
 	testl	$1, FLAGS(%r11)
 	jz	4f
@@ -200,26 +244,12 @@ gilk_advice_enter:
 	save_vectors
 4:	mov	STACK(%r11), %ecx
 	jrcxz	5f
-	lea	15(%rcx), %rax
-	and	$-16, %rax
-	sub	%rax, %rsp
+	copy_stack_arguments
 	mov	%rsp, ARGUMENTS(%rbx)
-	mov	RSP(%rbx), %rsi
-	add	$8, %rsi
-	mov	%rsp, %rdi
-	shr	$3, %ecx
-	rep movsq
 5:	mov	STACK(%r11), %ecx
 	add	MORE(%r11), %ecx
 	jrcxz	6f
-	lea	15(%rcx), %rax
-	and	$-16, %rax
-	sub	%rax, %rsp
-	mov	RSP(%rbx), %rsi
-	add	$8, %rsi
-	mov	%rsp, %rdi
-	shr	$3, %ecx
-	rep movsq
+	copy_stack_arguments
 6:	mov	RDI(%rbx), %rdi
 	mov	RSI(%rbx), %rsi
 	mov	RDX(%rbx), %rdx
@@ -236,14 +266,8 @@ gilk_advice_enter:
 	jnz	go_into_function
 	testl	$1, FLAGS(%r11)
 	jz	7f
-	mov	%rax, KEPT(%rbx)
-	mov	%rdx, %rsi
 	mov	VECTORS(%rbx), %rdi
-	movups	%xmm0, -32(%rdi)
-	movups	%xmm1, -16(%rdi)
-	restore_vectors %rbx, %rdi
-	mov	KEPT(%rbx), %rax
-	mov	%rsi, %rdx
+	restore_behind_results KEPT
 	testl	$4, RESULTS(%r11)
 	jz	8f
 	movups	-32(%rdi), %xmm0
@@ -294,33 +318,11 @@ gilk_advice_brief:
 	push	%rax
 	may_begin PUSHED+8
 
-	lea	PUSHED+8(%rsp), %rax
-	mov	%rax, %gs:LEFT
-	movq	$1, %gs:RUNNING
-	mov	%gs:NEXT, %rsp
-	sub	$ACTIVATION_SIZE, %rsp
-	mov	%rcx, RCX(%rsp)
-	mov	%rdx, RDX(%rsp)
-	mov	%rbx, RBX(%rsp)
-	mov	%rbp, RBP(%rsp)		/* for those who walk the stack: include/gilk_walk.h */
-	mov	%rsi, RSI(%rsp)
-	mov	%rdi, RDI(%rsp)
-	mov	%r8, R8(%rsp)
-	mov	%r9, R9(%rsp)
-	mov	%r10, R10(%rsp)
+	begin_activation
 	mov	%rsp, %rbx
-	mov	%rax, RSP(%rbx)
-	mov	(%rax), %rcx
-	mov	%rcx, CALLER(%rbx)
-	mov	gilk_key(%rip), %rcx
-	mov	%rcx, ITS_KEY(%rbx)
-	mov	%r11, ADVICE(%rbx)
-	mov	%gs:NEWEST, %rcx
-	mov	%rcx, PREVIOUS(%rbx)
+	link_activation
 	movq	$0, KEPT(%rbx)		/* not 0: the call goes on (include/gilk_calls.h) */
-	mov	%rbx, %gs:RUNNING
-	mov	%gs:HIGH, %rcx
-	mov	%rbx, OWN_CALL(%rcx)
+	advice_runs
 
 	testl	$1, FLAGS(%r11)
 	jz	4f
@@ -357,27 +359,15 @@ gilk_advice_brief:
 	.subsection 1
 10:	take_back_from %rcx
 	ret
-20:	lea	15(%rcx), %rsi		/* copy the arguments on the stack */
-	and	$-16, %rsi
-	sub	%rsi, %rsp
-	lea	8(%rax), %rsi
-	mov	%rsp, %rdi
-	shr	$3, %ecx
-	rep movsq
+20:	copy_stack_arguments
 	mov	RSI(%rbx), %rsi
 	mov	RDI(%rbx), %rdi
 	jmp	5b
 	/* Restore the vector registers, apart from those that hold a result. */
 21:	testl	$1, FLAGS(%r11)
 	jz	26f
-	mov	%rax, SIDE(%rbx)
-	mov	%rdx, %rsi
 	lea	-AREA(%rbx), %rdi
-	movups	%xmm0, -32(%rdi)
-	movups	%xmm1, -16(%rdi)
-	restore_vectors %rbx, %rdi
-	mov	SIDE(%rbx), %rax
-	mov	%rsi, %rdx
+	restore_behind_results SIDE
 	testl	$2, FLAGS(%r11)
 	jnz	24f
 	cmpq	$0, KEPT(%rbx)
