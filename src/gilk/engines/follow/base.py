@@ -97,9 +97,8 @@ class BaseFollower(FollowingMeans, ProbingSession):
 
     def _take_template(self, loaded: Loaded, template: PlanTemplate | None, scope: TraceScope) -> set[int]:
         """Place the functions of an image that its template has; returns the starts of those that are left."""
-        image = self.code.image(loaded.path)
-        starts = scope.starts(loaded, image)
-        self.met.update(scope.met(loaded, image))
+        starts, met = scope.starts_and_met(loaded, self.code.image(loaded.path))
+        self.met |= met
         if template is None:
             return starts
         try:

@@ -54,14 +54,16 @@ class TraceScope:
         present = tuple(images)
         return any(not any(loaded.is_meant(g.image) for loaded in present) for g in self.included)
 
-    def met(self, loaded: Loaded, image: Image) -> Iterator[FunctionPattern]:
-        """The globs that an image has functions for."""
-        return (each for each in self.included if _starts((each,), loaded, image))
-
     def starts(self, loaded: Loaded, image: Image) -> set[int]:
         """The starts of the functions of an image that are in the scope."""
+        return self.starts_and_met(loaded, image)[0]
+
+    def starts_and_met(self, loaded: Loaded, image: Image) -> tuple[set[int], set[FunctionPattern]]:
+        """The starts of the functions of an image that are in the scope, and the globs for which it has functions."""
         every = (FunctionPattern("*", "*"),)
-        return _starts(self.included or every, loaded, image) - _starts(self.excluded, loaded, image)
+        found = {each: _starts((each,), loaded, image) for each in self.included or every}
+        starts = set[int]().union(*found.values()) - _starts(self.excluded, loaded, image)
+        return starts, {each for each, some in found.items() if some}
 
 
 def _starts(globs: Iterable[FunctionPattern], loaded: Loaded, image: Image) -> set[int]:
