@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(*_COLLECTION)
     arguments = list(sys.argv[1:] if argv is None else argv)
     given = tuple(arguments)  # click consumes its list
-    spare = bytearray(_SPARE)
+    spare = bytes(_SPARE)  # which the kernel need not provide: unlike a bytearray, it is never written to
     try:
         result = _invoke(arguments)
         sys.stdout.flush()

@@ -20,7 +20,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from gilk.api.machine import own_time
 from gilk.version import VERSION
 from gilk.web import children, manual
 from gilk.web.answers import answering, given, not_routed, whole_number
@@ -158,6 +157,8 @@ class Window:
 
     async def status(self, _request: Request) -> Json:
         """The line at the top of each page. ``processor`` is in seconds: whoever looks twice knows the share."""
+        from gilk.api.machine import own_time  # imported here: the server begins without it
+
         under_way = [session for session in self.sessions.all() if not session.end]
         return {
             "sessions": len(under_way),

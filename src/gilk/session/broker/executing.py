@@ -4,7 +4,6 @@ stopped, and everything begins anew."""
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -51,7 +50,9 @@ def _is_to_be_held(process: Process, error: GilkError) -> bool:
 
 def _hold(process: Process) -> None:
     """Stop the process, after it has gone on for a moment if it stood already. Raises TargetError."""
-    from gilk.session.broker.client import RemoteTracer, approach_again  # imported here: it is rarely needed
+    import random  # imported here, like the next: they are rarely needed
+
+    from gilk.session.broker.client import RemoteTracer, approach_again
 
     for left in reversed(range(_TRIES)):
         try:
