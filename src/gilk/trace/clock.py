@@ -94,6 +94,10 @@ class Clock:
         tsc0, ns0 = samples[0]
         return cls(tsc0, ns0 + round(median(ns - ns0 - (tsc - tsc0) / rate for tsc, ns in samples)), rate)
 
+    def to_tsc(self, ns: int) -> int:
+        """The reading of the counter at a time in ns of CLOCK_MONOTONIC."""
+        return self.tsc0 + round((ns - self.ns0) * self.ticks_per_ns)
+
     def to_ns(self, tsc: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The times in ns of CLOCK_MONOTONIC. Exact to 1 ns over 104 days; a nonsensical `tsc` gives a nonsensical
         time.

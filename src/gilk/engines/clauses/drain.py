@@ -80,8 +80,7 @@ class ClauseDrain:
 
     def _ticks(self, ns: int) -> int:
         """Ticks from a time in ns, by the clock by which the engine made ns of them."""
-        ticks = self._clock.tsc0 + round((ns - self._clock.ns0) * self._clock.ticks_per_ns)
-        return min(max(ticks, 0), (1 << 64) - 1)
+        return min(max(self._clock.to_tsc(ns), 0), (1 << 64) - 1)
 
     def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]:
         return []

@@ -56,7 +56,7 @@ class MachineSampling:
                 kept = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers))
                 event = ClauseEvent(thread=_identity(one), probe=self._probes[one.which].number)
                 event.regs = ctypes.addressof(kept) if one.registers else None
-                event.time = self._clock.tsc0 + round((one.time - self._clock.ns0) * self._clock.ticks_per_ns)
+                event.time = self._clock.to_tsc(one.time)
                 event.cpu, event.pid, event.tid = one.cpu, one.pid, one.tid
                 event.arg[0], event.arg[1] = one.kernel, one.user
                 yield SampleEvent(self._probes[one.which], event, self._environment(one))
