@@ -75,7 +75,6 @@ class Consumer:
     _openings: dict[int, OpenedLibraries] = field(default_factory=dict)  # by the number of the program, 0 for the first
     _opened: list[str] = field(default_factory=list)  # remarks about libraries of processes that have ended
     _aggregated: Aggregated | None = None  # once events are asked for
-    _live: Engine | None = None  # the same as ``tracing``
     _is_stale: bool = False  # whether the programs were compiled for a program that the process executes no more
     _lowered: dict[str, int] = field(default_factory=dict)  # options with less than was asked for, for lack of memory
 
@@ -182,11 +181,12 @@ class Consumer:
             with contextlib.suppress(GilkError):
                 opened.close()
         self._openings.clear()
-        if self._live is not None:
+        tracing: Engine | None = self.__dict__.pop("tracing", None)
+        if tracing is not None:
             with contextlib.suppress(GilkError):
-                self._live.take_out()
-            self._live.close()
-        self._live, self._is_stale = None, True
+                tracing.take_out()
+            tracing.close()
+        self._is_stale = True
 
     def _compile_anew(self) -> None:
         """Compile the programs for what the process executes now. Raises GilkError."""
@@ -201,7 +201,7 @@ class Consumer:
         if self._is_stale:
             self._compile_anew()
         self.symbols = SymbolNames(self.process, JitMap(self.process.pid) if self.process is not None else None)
-        self.tracing = self._live = self._tracing()
+        self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
             self._watch(self.process)
