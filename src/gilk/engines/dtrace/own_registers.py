@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection
 
 from gilk.lang.d import tree
 from gilk.lang.facts import facts, union
@@ -18,11 +17,23 @@ _PLACES = (None, 14, 12, 11, 15, 10, 9, 8, 0, 1, None, None, 4, 5, 6, 7, 16, Non
 _Kept = ctypes.Array[ctypes.c_uint64]
 
 
-def own_registers(program: tree.Program, clauses: Collection[int]) -> _Kept | None:
-    """The registers as struct gilk_regs, if one of the clauses reads some; else None, and where clauses walk stacks, of
-    which gilk's thread has none, and where the C library does not tell them."""
-    does = union(facts(each.function) for each in program.clauses if each.number in clauses).does
-    return saved() if does & Does.REGISTERS and not does & Does.WALKS else None
+class OwnRegisters:
+    """The registers for the clauses of a program."""
+
+    def __init__(self, program: tree.Program) -> None:
+        self._program = program
+        self._reads: dict[tuple[int, ...], bool] = {}  # by clauses that fire together, found out once for each tick
+
+    def of(self, clauses: tuple[int, ...]) -> _Kept | None:
+        """The registers as struct gilk_regs, if one of the clauses reads some; else None, and where clauses walk
+        stacks, of which gilk's thread has none, and where the C library does not tell them."""
+        if clauses not in self._reads:
+            self._reads[clauses] = self._read(clauses)
+        return saved() if self._reads[clauses] else None
+
+    def _read(self, clauses: tuple[int, ...]) -> bool:
+        does = union(facts(each.function) for each in self._program.clauses if each.number in clauses).does
+        return bool(does & Does.REGISTERS) and not does & Does.WALKS
 
 
 def saved() -> _Kept | None:

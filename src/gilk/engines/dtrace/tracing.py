@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from gilk.collector import without_collector
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment, in_ns
-from gilk.engines.dtrace.own_registers import own_registers
+from gilk.engines.dtrace.own_registers import OwnRegisters
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.shape import shape_of
 from gilk.errors import GilkError, UsageError
@@ -147,6 +147,7 @@ class Engine:
         self._told: set[str] = set()
         self._sampling: MachineSampling | None = None
         self._sampled: set[DProbe] = set()
+        self._registers = OwnRegisters(self.program)
 
     def _begin_sampling(self) -> MachineSampling | None:
         """Sample the processors, if a probe asks for that; None if none does, or gilk may not. In a process the threads
@@ -357,10 +358,11 @@ class Engine:
         event.cpu, event.pid, event.tid = self._processor.number, os.getpid(), threading.get_native_id()
         for number, value in enumerate(arguments):
             event.arg[number] = value & (1 << 64) - 1
-        kept = own_registers(self.program, clauses)
+        together = tuple(clauses)
+        kept = self._registers.of(together)
         event.regs = ctypes.addressof(kept) if kept is not None else None
         always = probe in (own.END, own.ERROR)
-        self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
+        self._native.fire(self._groups.index(together), self._address, event, always)
 
     def _sample(self, probe: DProbe) -> None:
         """Fire a probe for each running thread of the process."""
