@@ -4,7 +4,7 @@
 
 import { flame } from "./flame.js";
 import { h, number, plural, s, short, show, table } from "./dom.js";
-import { overTime } from "./lines.js";
+import { overTime, overTimeAsTable } from "./lines.js";
 
 const CELL = [14, 14]; // pixels of a heat map's cell
 const LEFT = 90; // pixels for the names of buckets
@@ -111,12 +111,10 @@ function heat(of, name, times, buckets) {
         cells,
         s("text", { x: LEFT, y: height - 4 }, `${times[0].seconds} s`),
         s("text", { x: width, y: height - 4, "text-anchor": "end" }, `${times[times.length - 1].seconds} s`))),
-    h("details", { "data-of": `times of ${of}` }, h("summary", null, "Over time, as a table"), h("div", { class: "heatmap", "data-of": `table of ${of}`, tabindex: 0, role: "region", "aria-label": `Table of ${name}` },
-      table(`${name} over time`, [["From", "number", (bucket) => bucket.bucket.trim()],
-        ...times.map((time, column) => [`${time.seconds} s`, "number", (bucket) => {
-          const found = times[column].more.find(([value]) => value === bucket.value);
-          return found ? short(found[1]) : "";
-        }])], rows))));
+    overTimeAsTable("times", of, name, ["From", "number", (bucket) => bucket.bucket.trim()], times, (time) => (bucket) => {
+      const found = time.more.find(([value]) => value === bucket.value);
+      return found ? short(found[1]) : "";
+    }, rows));
 }
 
 function shade(count, most) {

@@ -41,11 +41,16 @@ function mark(value, y) {
 }
 
 function asTable(of, rows, looks) {
-  return h("details", { "data-of": `values of ${of}` }, h("summary", null, "Over time, as a table"),
-    h("div", { class: "heatmap", "data-of": `table of ${of}`, tabindex: 0, role: "region", "aria-label": `Table of ${of}` },
-      table(`${of} over time`, [["Key", "", ([name]) => name],
-        ...looks.map((look) => [`${look.seconds} s`, "number", ([, times]) => {
-          const found = times.find((time) => time.seconds === look.seconds);
-          return found ? number(found.value) : "";
-        }])], rows)));
+  return overTimeAsTable("values", of, of, ["Key", "", ([name]) => name], looks, (look) => ([, times]) => {
+    const found = times.find((time) => time.seconds === look.seconds);
+    return found ? number(found.value) : "";
+  }, rows);
+}
+
+// A table of what was seen at each look, which is opened on demand. `what` and `of` tell it from other parts of the page,
+// `name` is that for readers; `cell` is called with a look, and returns what makes a row's cell.
+export function overTimeAsTable(what, of, name, first, looks, cell, rows) {
+  return h("details", { "data-of": `${what} of ${of}` }, h("summary", null, "Over time, as a table"),
+    h("div", { class: "heatmap", "data-of": `table of ${of}`, tabindex: 0, role: "region", "aria-label": `Table of ${name}` },
+      table(`${name} over time`, [first, ...looks.map((look) => [`${look.seconds} s`, "number", cell(look)])], rows)));
 }
