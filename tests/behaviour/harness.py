@@ -114,6 +114,20 @@ def redirected(stdin: bytes = b"") -> Iterator[tuple[IO[bytes], IO[bytes]]]:
                 os.close(old)
 
 
+class ToldByLetters:
+    """A program that does what single letters on its standard input tell it."""
+
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def send(self, letter: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(letter.encode())
+
+
 class Loop:
     """A test program in loop mode. At the end its input is closed, and the program must have found that all its checks
     held.

@@ -9,21 +9,17 @@ from collections.abc import Iterator
 import pytest
 
 import gilk
-from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.harness import ToldByLetters, differences, leftovers
 from tests.programs.build import build
 
 
-class Kids:
+class Kids(ToldByLetters):
     def __init__(self) -> None:
         self.process = subprocess.Popen([build("kids")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
     def do(self, letter: str) -> list[int]:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(letter.encode())
+        assert self.process.stdout
+        self.send(letter)
         return [int(word) for word in self.process.stdout.readline().split()]
 
 

@@ -22,6 +22,7 @@ from gilk.targets.writer import Mismatch
 from tests.behaviour.harness import (
     ENVIRONMENT,
     Loop,
+    ToldByLetters,
     children,
     differences,
     leftovers,
@@ -89,7 +90,7 @@ int main(int argc, char **argv)
 """
 
 
-class Puppet:
+class Puppet(ToldByLetters):
     """The running PUPPET."""
 
     def __init__(self, directory: Path) -> None:
@@ -98,14 +99,6 @@ class Puppet:
         self.end = directory / "end"
         words = [str(program), str(self.end), str(build("plugin"))]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def send(self, letter: str) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(letter.encode())
 
     def do(self, letters: str) -> None:
         assert self.process.stdout

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import gilk
-from tests.behaviour.harness import differences, leftovers, mortal, wait_for
+from tests.behaviour.harness import ToldByLetters, differences, leftovers, mortal, wait_for
 from tests.behaviour.test_watch_dog import LONG, Session
 from tests.behaviour.waiting import give_way
 from tests.programs.build import build
@@ -35,7 +35,7 @@ POINTS = [
 ]  # fmt: skip
 
 
-class Moments:
+class Moments(ToldByLetters):
     """The running program tests/programs/bare/moments.c."""
 
     def __init__(self) -> None:
@@ -44,14 +44,6 @@ class Moments:
         )
         assert self.process.stdout and self.process.stdout.readline() == b"ready\n"
         give_way(self.process.pid)
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def send(self, letter: str) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(letter.encode())
 
     def end(self) -> tuple[int, str, str]:
         """The exit status, the answers to all letters, and the complaints."""
