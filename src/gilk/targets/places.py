@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from gilk.targets.batch import Batch, Int
 from gilk.targets.memory import Memory
 
 _AFTER = np.int64(-1 << 63)  # GILK_ROW_AFTER, native/abi/gilk_abi.h
-HEAD, ROW = 16, 16  # bytes of struct gilk_places, and of struct gilk_row
+HEAD, ROW = 24, 16  # bytes of struct gilk_places, and of struct gilk_row
 
 
 class Places:
@@ -179,9 +180,13 @@ def long_jump(address: int, memory: Memory) -> int | None:
     return address + len(jump) + int.from_bytes(jump[len(JMP32) :], "little", signed=True)
 
 
+#: Where the version of a table lies in struct gilk_places, eight bytes. It is 0 while the table is written.
+VERSION: Final = slice(16, 24)
+
+
 def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
-    """struct gilk_places (native/abi/gilk_abi.h): the originals of all places in patches, and the places in patches of
-    the instructions that are displaced by the batches ``in_force``."""
+    """struct gilk_places (native/abi/gilk_abi.h), with version 0: the originals of all places in patches, and the
+    places in patches of the instructions that are displaced by the batches ``in_force``."""
     starts = [(b.patch, np.where(b.before, b.original, b.original | _AFTER)) for b in batches]
     ends = [np.concatenate((b.high, _alone(b) + 1)) for b in batches]
     patches = _rows(starts + [(end, np.zeros_like(end)) for end in ends])
@@ -190,7 +195,7 @@ def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
         rows = np.isin(b.original, b.displaced) & b.before
         moved.append((b.original[rows], b.patch[rows]))
     displaced = _rows(moved)
-    header = np.array((len(patches), len(displaced)), np.uint64)
+    header = np.array((len(patches), len(displaced), 0), np.uint64)
     return header.tobytes() + patches.tobytes() + displaced.tobytes()
 
 

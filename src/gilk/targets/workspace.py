@@ -29,7 +29,7 @@ from gilk.targets.base import Loaded, Target
 from gilk.targets.batch import Batch, Byte, pack
 from gilk.targets.held import ArenaMap
 from gilk.targets.maps import find_room
-from gilk.targets.places import places_table
+from gilk.targets.places import VERSION, places_table
 from gilk.targets.refusals import taken
 from gilk.targets.symbols import Found, Resolver
 from gilk.targets.templates import Placed, PlacedBatch, Shape, Spot, place, runtime_room
@@ -78,7 +78,7 @@ class Workspace:
         self._mapped: set[int] = set()
         self._batch = 0
         self.restorers: dict[int, int] = {}  # by the keys of wants that have handlers led back there (signals.py)
-        self._table = 0
+        self._tables = 0  # given to the runtime so far
         self._code_address = 0
         self._placed: dict[str, list[tuple[PlanTemplate, Array, Array]]] = {}
         self._resolver = Resolver(process)
@@ -338,9 +338,12 @@ class Workspace:
         table = places_table(batches, in_force)
         if len(table) > TABLE_SIZE:
             return
-        self._table ^= 1
-        offset = TABLES + self._table * TABLE_SIZE
+        self._tables += 1
+        offset = TABLES + self._tables % 2 * TABLE_SIZE
+        version = memoryview(self._code)[offset:][VERSION]
+        version[:] = bytes(8)
         self._code[offset : offset + len(table)] = table
+        version[:] = self._tables.to_bytes(8, "little")
         self._code_address = self._code_address or self._process.keeper.code_address()
         self._parameters.tell(ArenaWord.PLACES, self._code_address + offset)
 

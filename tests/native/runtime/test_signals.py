@@ -23,7 +23,7 @@ class Handler:
 
     def __init__(self, library: ctypes.CDLL, arena: Arena) -> None:
         rows = [word for row in (*PATCHES, *DISPLACED) for word in row]
-        self._rows = struct.pack(f"<QQ{len(rows)}Q", len(PATCHES), len(DISPLACED), *rows)
+        self._rows = struct.pack(f"<QQQ{len(rows)}Q", len(PATCHES), len(DISPLACED), 1, *rows)
         library.t_open(ctypes.c_void_p(arena.address), self._rows)
         self._library = library
         self._stack = ctypes.create_string_buffer(4096)

@@ -210,8 +210,11 @@ struct gilk_note {
 
 /*
  * Places: what the addresses of patches stand for, and where displaced
- * instructions have gone. Written by the client next to the patches, never
- * changed once gilk_params points at it. Rows ascend by `from`.
+ * instructions have gone. Written by the client next to the patches: it writes
+ * into two tables in turn, and has gilk_params point at the one that is whole.
+ * A thread that was preempted while it looked something up may find its table
+ * rewritten; `version` is 0 meanwhile and another number afterwards. Rows
+ * ascend by `from`.
  */
 #define GILK_ROW_AFTER (1UL << 63)
 
@@ -223,6 +226,7 @@ struct gilk_row {
 struct gilk_places {
 	gilk_u64 patches;   /* rows patch -> original, right behind this */
 	gilk_u64 displaced; /* rows original -> patch, behind those */
+	gilk_u64 version;   /* 0: not whole */
 };
 
 #endif

@@ -38,8 +38,8 @@ static struct gilk_note *note_in(gilk_u64 context)
 	return (struct gilk_note *)(context + GILK_NOTE);
 }
 
-/* The last row at or below `address`, or null. */
-static const struct gilk_row *floor_row(const struct gilk_row *row, gilk_u64 count, gilk_u64 address)
+/* The last row at or below `address`; zeros if there is none. */
+static struct gilk_row floor_row(const struct gilk_row *row, gilk_u64 count, gilk_u64 address)
 {
 	gilk_u64 low = 0, high = count;
 
@@ -51,12 +51,44 @@ static const struct gilk_row *floor_row(const struct gilk_row *row, gilk_u64 cou
 		else
 			high = middle;
 	}
-	return low ? &row[low - 1] : 0;
+	return low ? row[low - 1] : (struct gilk_row){0, 0};
 }
 
-static const struct gilk_row *patch_rows(const struct gilk_places *places)
+static gilk_u64 version_of(const struct gilk_places *places)
 {
-	return (const struct gilk_row *)(places + 1);
+	gilk_u64 version;
+
+	in_order();
+	version = *(const volatile gilk_u64 *)&places->version;
+	in_order();
+	return version;
+}
+
+/*
+ * Look up `address` in the rows of patches, or in those of displaced instructions. Returns whether the table was whole
+ * all the while. The numbers of rows are checked before they are used: those of two tables, mixed, might lead beyond
+ * both.
+ */
+static int look_up(const struct gilk_places *places, int displaced, gilk_u64 address, struct gilk_row *found)
+{
+	const struct gilk_row *rows = (const struct gilk_row *)(places + 1);
+	gilk_u64 version = version_of(places), first = displaced ? places->patches : 0;
+	gilk_u64 count = displaced ? places->displaced : places->patches;
+
+	if (!version || version_of(places) != version)
+		return 0;
+	*found = floor_row(rows + first, count, address);
+	return version_of(places) == version;
+}
+
+/* The last row at or below `address`; zeros if there is none. */
+static struct gilk_row row_of(int displaced, gilk_u64 address)
+{
+	struct gilk_row found;
+
+	while (!look_up(*(const struct gilk_places *const volatile *)&gilk_params.places, displaced, address, &found))
+		;
+	return found;
 }
 
 static void count_notes(long more)
@@ -91,19 +123,20 @@ static void remember(gilk_u64 context, gilk_u64 actual, gilk_u64 shown)
 	in_order();
 }
 
-static void show(gilk_u64 context, const struct gilk_row *row)
+static void show(gilk_u64 context, struct gilk_row row)
 {
 	gilk_u64 *rip = word_at(context, RIP_IN_UCONTEXT);
-	gilk_u64 was = *rip, original = row && row->to ? row->to & ~GILK_ROW_AFTER : was;
+	gilk_u64 was = *rip, original = row.to ? row.to & ~GILK_ROW_AFTER : was;
 
 	remember(context, was, original);
 	if (original != was)
 		*rip = original;
 }
 
-static const struct gilk_row *row_of(const struct gilk_places *places, gilk_u64 context)
+/* The row of the patch in which the context's thread was interrupted. */
+static struct gilk_row row_in(gilk_u64 context)
 {
-	return floor_row(patch_rows(places), places->patches, *word_at(context, RIP_IN_UCONTEXT));
+	return row_of(0, *word_at(context, RIP_IN_UCONTEXT));
 }
 
 /* Whether the kernel has called the handler, and not the program itself. */
@@ -118,7 +151,7 @@ void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 	if (!is_delivery(regs))
 		return;
 	forget(regs->rdx);
-	show(regs->rdx, row_of(gilk_params.places, regs->rdx));
+	show(regs->rdx, row_in(regs->rdx));
 }
 
 /*
@@ -132,20 +165,20 @@ static int is_fault(const struct gilk_regs *regs)
 	return code > 0 && regs->rdi < 32 && FAULTS >> regs->rdi & 1;
 }
 
-static int is_whole(const struct gilk_row *row, gilk_u64 rip)
+static int is_whole(struct gilk_row row, gilk_u64 rip)
 {
-	return row && row->to && row->from == rip && !(row->to & GILK_ROW_AFTER);
+	return row.to && row.from == rip && !(row.to & GILK_ROW_AFTER);
 }
 
 void gilk_signal_enter_go(const struct gilk_regs *regs, gilk_u32 iid)
 {
-	const struct gilk_row *row;
+	struct gilk_row row;
 
 	(void)iid;
 	if (!is_delivery(regs))
 		return;
 	forget(regs->rdx);
-	row = row_of(gilk_params.places, regs->rdx);
+	row = row_in(regs->rdx);
 	if (is_fault(regs) || is_whole(row, *word_at(regs->rdx, RIP_IN_UCONTEXT)))
 		show(regs->rdx, row);
 }
@@ -172,16 +205,15 @@ static int go_on_by_note(gilk_u64 context)
 
 void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)
 {
-	const struct gilk_places *places = gilk_params.places;
 	gilk_u64 *rip = word_at(regs->rsp, RIP_IN_UCONTEXT);
-	const struct gilk_row *row;
+	struct gilk_row row;
 
 	(void)iid;
 	if (note_in(regs->rsp)->magic == GILK_NOTE_MAGIC && go_on_by_note(regs->rsp))
 		return;
-	if (!places)
+	if (!gilk_params.places)
 		return;
-	row = floor_row(patch_rows(places) + places->patches, places->displaced, *rip);
-	if (row && row->from == *rip)
-		*rip = row->to;
+	row = row_of(1, *rip);
+	if (row.to && row.from == *rip)
+		*rip = row.to;
 }
