@@ -5,6 +5,8 @@ each of its lives, which last about a millisecond."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 import gilk
 from gilk.api import runs
-from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
+from tests.behaviour.harness import Loop, cpu, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
 
 LIFE = 100  # calls of hot()
@@ -72,3 +74,30 @@ def test_python_is_told_that_the_process_executes_another_program(loop: Loop) ->
             target.session()
         assert raised.value.slug == "no-such-process"
         assert f"process {loop.pid} has executed another program" in raised.value.message
+
+
+#: A client that holds a process and says nothing more; its keeper waits for one second.
+SILENT = """import sys
+from gilk.targets import serving, spawning
+serving._PATIENCE = 1.0
+spawning.begin()
+from gilk.targets.process import attach
+process = attach(int(sys.argv[1]))
+process.hold()
+print("held", flush=True)
+sys.stdin.read()
+process.release()
+process.close()
+"""
+
+
+def test_a_held_process_does_not_wait_for_a_silent_client() -> None:
+    pipe = subprocess.PIPE
+    with Loop([build("work")]) as loop:
+        with subprocess.Popen([sys.executable, "-c", SILENT, str(loop.pid)], stdin=pipe, stdout=pipe) as client:
+            assert client.stdin and client.stdout and client.stdout.readline() == b"held\n"
+            before = cpu(loop.pid)
+            assert wait_for(lambda: cpu(loop.pid) > before)
+            client.stdin.close()
+            assert client.wait() == 0
+        assert not differences(loop.pid) and not leftovers(loop.pid)

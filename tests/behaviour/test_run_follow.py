@@ -156,6 +156,69 @@ def test_the_children_of_an_attached_server_are_followed(tmp_path: Path) -> None
         assert server.wait() == 0
 
 
+#: Gilk whose keeper waits for a silent client for one second.
+IMPATIENT = "import sys; from gilk.targets import serving; from gilk.cli.main import run; serving._PATIENCE = 1.0; "
+IMPATIENT += "sys.exit(run())"
+
+
+def test_programs_do_not_wait_for_a_client_that_is_stopped(tmp_path: Path) -> None:
+    """Of six programs that are executed meanwhile, the first waits for some time. The report accounts for all, and
+    programs are followed again once the client goes on."""
+    program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
+    words = [
+        sys.executable,
+        "-c",
+        IMPATIENT,
+        "run",
+        "--json",
+        "--follow",
+        "--every",
+        "50ms",
+        "-i",
+        "served:entry=count",
+    ]
+    with subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin and server.stdout and server.stdout.readline() == b"ready\n"
+
+        executed = 0
+
+        def work(times: int) -> None:
+            nonlocal executed
+            assert server.stdin and server.stdout
+            executed += times
+            for _ in range(times):
+                server.stdin.write(b"x")
+                server.stdin.flush()
+                assert server.stdout.readline() == b"0 0\n"
+
+        environment = {**os.environ, **ENVIRONMENT}
+        with subprocess.Popen([*words, "-p", str(server.pid)], stdout=subprocess.PIPE, env=environment) as client:
+            assert client.stdout and client.stdout.readline()
+            work(1)
+            client.send_signal(signal.SIGSTOP)
+            wait_for(lambda: state(client.pid) == "T")
+            work(6)
+            client.send_signal(signal.SIGCONT)
+            seen = 0
+            while seen < 2:  # each line has the calls of one period; the first call was before
+                period = json.loads(client.stdout.readline())
+                seen += sum(period["counts"].values())
+                work(1)
+            client.send_signal(signal.SIGINT)
+            report = json.loads(client.stdout.read().splitlines()[-1])
+        assert not differences(server.pid) and not leftovers(server.pid) and tracer(server.pid) == 0
+        server.stdin.close()
+    slugs = collections.Counter(one["slug"] for one in report["programs"])
+    (note,) = [note for note in report["notes"] if "kept-waiting" in note]
+    assert report["partial"] and slugs["kept-waiting"] == 1
+    assert note.endswith(" more programs ran without instruments, while gilk stood still (kept-waiting)")
+    assert int(note.split()[0]) >= 5 and int(note.split()[0]) + len(report["programs"]) - 1 == executed
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def tracer(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"^TracerPid:\s*(\d+)", status, re.MULTILINE)[0])

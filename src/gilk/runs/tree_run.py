@@ -16,8 +16,8 @@ from gilk.session.base import BaseSession
 from gilk.targets import startup, wire
 from gilk.targets.maps import program_of
 from gilk.targets.process import Process
-from gilk.targets.tree import Executed, ProgramEnded, TreeEnded
-from gilk.targets.tree_client import TreeClient
+from gilk.targets.tree import Executed, ProgramEnded, ProgramsPassed, TreeEnded
+from gilk.targets.tree_client import TreeClient, at_work, passed
 from gilk.trace.about import About
 from gilk.trace.programs import ProgramOutcome
 from gilk.values import dataclass
@@ -84,7 +84,8 @@ class TreeRun(Run):
         super()._rest(0.0)
         for root, tree in list(self._trees.items()):
             if tree.fileno() in there:
-                self._hear(root, tree)
+                with at_work(self._trees.values()):
+                    self._hear(root, tree)
 
     def _hear(self, root: int, tree: TreeClient) -> None:
         for news in tree.look():
@@ -95,6 +96,9 @@ class TreeRun(Run):
                     self._over_with(self._programs.get((root, news.program)))
                 case TreeEnded():
                     tree.close()
+                case ProgramsPassed(count):
+                    self.partial = True
+                    self.notes.append(passed(count))
         if tree.lost:
             self.partial = True
             self.notes.append(f"process {root} is followed no more: the process that held it has gone (keeper-gone)")

@@ -17,7 +17,7 @@ from gilk.targets.answers import Answer, Answers
 from gilk.targets.keeper import Keeper
 from gilk.targets.launch import Command, ProcessEnd
 from gilk.targets.linux import LinuxProcess
-from gilk.targets.tree import ProcessTree
+from gilk.targets.tree import ProcessTree, kept_waiting
 from gilk.targets.world import PtracedThreads
 
 _FIRST = -20  # nice(2)
@@ -209,6 +209,20 @@ class Server(Answers):
         if self._keeper is not None:
             with contextlib.suppress(GilkError, OSError, ptrace.Late):
                 self._keeper.look_for_newcomers()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a process that had begun before stands still until the client lets it go on."""
+        return self._process is not None and self._process.threads.holds and not self._launched
+
+    def let_forgotten_go(self) -> bool:
+        """Let a process go on whose client is silent for too long. Returns whether this server has ended with that: the
+        client finds the error `kept-waiting`. One that was attached to is merely not held any more."""
+        if self._child:
+            self.part(kept_waiting(self._child))
+        else:
+            self.threads.release()
+        return bool(self._child)
 
     @property
     def has_something_in_it(self) -> bool:

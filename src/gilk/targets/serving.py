@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -25,6 +26,7 @@ from gilk.targets.tree import ProcessTree
 
 _TICK = 0.005  # seconds between looks at threads that were asked to stop and have not
 _LOOK = 0.1  # seconds between looks for processes that come to share the target's memory
+_PATIENCE = 60.0  # seconds that processes stand still for a client that says nothing
 _SIGNALS = 128  # bytes of struct signalfd_siginfo
 _SIGNALFD4 = 289  # the system call
 
@@ -40,6 +42,8 @@ class Serving:
         self._servers = [Server(channel, self._tree, self._follow)]
         self._news: socket.socket | None = None
         self._children = -1  # a signalfd, while a tree is followed
+        self._silent_since: float | None = None  # when the client last spoke while processes wait for it; None: none do
+        self._given_up = False  # the client is silent, and no process waits for it until it speaks again
 
     def serve(self) -> None:
         """Answer requests until the client goes. However this ends, everything is undone first, and clients that are
@@ -59,7 +63,10 @@ class Serving:
     def _turn(self) -> None:
         late = [server for server in self._servers if server.release_late()]
         self._tree.pump()
-        self._tell()
+        if self._given_up:
+            self._tree.let_all_pass()
+        else:
+            self._tell()
         lines = {server.channel.fileno(): server for server in self._servers}
         others = [] if self._news is None else [self._news.fileno(), self._children]
         there, _ = wire.ready([*lines, *others], seconds=_TICK if late else self._round())
@@ -73,10 +80,31 @@ class Serving:
             self._hear_of_news()
         for server in [lines[fd] for fd in there if fd in lines]:
             self._hear(server)
+        self._let_forgotten_go(any(fd != self._children for fd in there))
 
     def _round(self) -> float | None:
-        """Seconds to wait before looking around again; None if gilk has nothing in a target and no tree is followed."""
-        return _LOOK if self._tree.followed or any(server.has_something_in_it for server in self._servers) else None
+        """Seconds to wait before looking around again; None if there is nothing to look for."""
+        busy = any(server.has_something_in_it or server.waits for server in self._servers)
+        return _LOOK if self._tree.followed or busy else None
+
+    def _let_forgotten_go(self, spoken: bool) -> None:
+        """Let go of the processes that wait for the client if it says nothing for too long: it is stopped, or waits for
+        a reader of its output."""
+        waiting = [server for server in self._servers if server.waits]
+        now = time.monotonic()
+        if spoken and self._given_up:
+            self._given_up = False
+            self._tree.tell_how_many_passed()
+        if not waiting and not self._tree.has_held:
+            self._silent_since = None
+        elif spoken or self._silent_since is None:
+            self._silent_since = now
+        elif now - self._silent_since > _PATIENCE:
+            self._given_up = True
+            self._tree.let_all_pass()
+            for server in waiting:
+                if server.let_forgotten_go():
+                    self._servers.remove(server)
 
     def _hear(self, server: Server) -> None:
         try:
@@ -108,6 +136,8 @@ class Serving:
             (name, pid), fds = wire.receive(self._news)
             if name == "pass":
                 self._tree.let_pass(pid)
+            elif name == "beat":
+                pass  # it is at work
             elif name == "claim":
                 self._claim(pid, socket.socket(fileno=fds[0]))
 

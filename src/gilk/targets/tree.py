@@ -44,7 +44,14 @@ class TreeEnded:
     """All processes of the tree have ended."""
 
 
-News = Executed | ProgramEnded | TreeEnded
+@dataclass(frozen=True, slots=True)
+class ProgramsPassed:
+    """``count`` programs were let pass without being told of, since the client was silent."""
+
+    count: int
+
+
+News = Executed | ProgramEnded | TreeEnded | ProgramsPassed
 
 
 class ProcessTree:
@@ -57,9 +64,12 @@ class ProcessTree:
         self._running: dict[int, int] = {}  # running threads: pid by tid
         self._lent: dict[int, int] = {}  # threads that a caller stops, or has stopped: pid by tid
         self._held: set[int] = set()  # processes that have executed a program and are not claimed yet
+        self._forgotten: set[int] = set()  # those that were let pass, until the client claims them
         self._programs: dict[int, int] = {}  # number of the program, by pid
         self._ended: dict[int, int] = {}  # wait statuses of processes that have ended
         self._last = 0
+        self._untold: set[int] = set()  # numbers of running programs that the client is not told of
+        self._passed = 0  # programs of which the client is only told how many they were
 
     @property
     def options(self) -> int:
@@ -127,6 +137,7 @@ class ProcessTree:
             for tid in [tid for tid, process in known.items() if process == pid]:
                 del known[tid]
         self._held.add(pid)
+        self._forgotten.discard(pid)
         before = self._programs.get(pid, 0)
         self._last += 1
         self._programs[pid] = self._last
@@ -145,7 +156,11 @@ class ProcessTree:
                 self.news.append(TreeEnded())
 
     def _left(self, program: int) -> None:
-        if program not in self._programs.values():
+        if program in self._programs.values():
+            return
+        if program in self._untold:
+            self._untold.discard(program)
+        else:
             self.news.append(ProgramEnded(program))
 
     def status_of(self, pid: int) -> int | None:
@@ -154,8 +169,37 @@ class ProcessTree:
 
     # Programs that were executed.
 
+    @property
+    def has_held(self) -> bool:
+        """Whether a process waits to be claimed."""
+        return bool(self._held)
+
+    def let_all_pass(self) -> None:
+        """Let all held processes run without instruments, since the client does not claim them. If it has not been told
+        of them yet, it will only be told how many they were: it may be silent for long, and they may be many."""
+        for pid in tuple(self._held):
+            number = self._programs[pid]
+            kept = [one for one in self.news if not (isinstance(one, Executed) and one.program == number)]
+            if len(kept) == len(self.news):
+                self._forgotten.add(pid)
+            else:
+                self.news = kept
+                self._untold.add(number)
+                self._passed += 1
+            self.let_pass(pid)
+
+    def tell_how_many_passed(self) -> None:
+        """Add the number of programs that were let pass to the news, once the client speaks again."""
+        if self._passed:
+            self.news.append(ProgramsPassed(self._passed))
+            self._passed = 0
+
     def claim(self, pid: int) -> None:
-        """Lend a held process to the caller, stopped as a launched program is. Raises TargetError `no-such-process`."""
+        """Lend a held process to the caller, stopped as a launched program is. Raises TargetError `no-such-process`,
+        and `kept-waiting` if it was let pass."""
+        if pid in self._forgotten:
+            self._forgotten.discard(pid)
+            raise kept_waiting(pid)
         if pid not in self._held:
             raise TargetError("no-such-process", f"process {pid} has ended")
         self._held.discard(pid)
@@ -240,6 +284,14 @@ def _pass_on(tid: int, status: int) -> None:
         ptrace.call(ptrace.CONT, tid, 0, 0)
     else:
         ptrace.call(ptrace.CONT, tid, 0, number)
+
+
+def kept_waiting(pid: int) -> TargetError:
+    return TargetError(
+        "kept-waiting",
+        f"process {pid} has waited too long, and runs on without instruments",
+        "while gilk is stopped, or nobody reads its output, it cannot instrument the programs that are executed",
+    )
 
 
 def _process_of(tid: int) -> int:

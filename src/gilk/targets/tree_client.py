@@ -7,7 +7,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Collection, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.targets import wire
@@ -17,6 +18,7 @@ from gilk.targets.spawning import Spawned
 from gilk.targets.tree import Executed, News
 
 _PATIENCE = 120.0  # seconds for an answer
+_BEAT = 5.0  # seconds
 
 
 class TreeClient:
@@ -37,6 +39,7 @@ class TreeClient:
         self.keeper = process.keeper.pid
         self._line, theirs = socket.socketpair()
         self._line.settimeout(_PATIENCE)
+        self._sending = threading.Lock()
         self.lost = False  # whether the keeper has gone, and nothing is followed any more
         try:
             process.keeper.follow(theirs.fileno())
@@ -81,10 +84,16 @@ class TreeClient:
         with contextlib.suppress(TargetError):
             self._send(("pass", executed.pid))
 
+    def beat(self) -> None:
+        """Tell the keeper that the client is at work."""
+        with contextlib.suppress(TargetError):
+            self._send(("beat", 0))
+
     def _send(self, words: tuple[str, int], fds: tuple[int, ...] = ()) -> None:
         with self._while_there():
             if self.fileno() >= 0:
-                wire.send(self._line, words, fds)
+                with self._sending:
+                    wire.send(self._line, words, fds)
                 return
         raise _gone()
 
@@ -104,6 +113,31 @@ class TreeClient:
                 while wire.readable(self.fileno(), _PATIENCE) and self._line.recv(1 << 16):
                     pass
             self._line.close()
+
+
+@contextlib.contextmanager
+def at_work(trees: Collection[TreeClient]) -> Iterator[None]:
+    """A context in which the client makes programs ready, which may take long. Without it, the keepers take a client
+    that is silent for stopped, and let the programs go."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(_BEAT):
+            for tree in trees:
+                tree.beat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def passed(count: int) -> str:
+    """What the user is told of programs that were let pass while the client was silent (ProgramsPassed)."""
+    return f"{count} more programs ran without instruments, while gilk stood still (kept-waiting)"
 
 
 def _accepted(channel: socket.socket) -> None:

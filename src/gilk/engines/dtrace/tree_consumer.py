@@ -22,8 +22,8 @@ from gilk.session.broker.library_watch import may_come
 from gilk.targets import startup, wire
 from gilk.targets.maps import program_of
 from gilk.targets.process import Process
-from gilk.targets.tree import Executed, ProgramEnded, TreeEnded
-from gilk.targets.tree_client import TreeClient
+from gilk.targets.tree import Executed, ProgramEnded, ProgramsPassed, TreeEnded
+from gilk.targets.tree_client import TreeClient, at_work, passed
 from gilk.values import dataclass
 
 #: The errors of a process that has ended, which are not reported, as it has done nothing that could have been seen.
@@ -131,7 +131,8 @@ class TreeConsumer(Consumer):
         there, _ = wire.ready(lines, seconds=min(seconds, _GLANCE) if self._openings else seconds)
         for number, following in enumerate(self._trees):
             if following.fileno() in there:
-                self._hear(number, following)
+                with at_work(self._trees):
+                    self._hear(number, following)
         super()._rest(0.0)
 
     def _hear(self, number: int, following: TreeClient) -> None:
@@ -143,6 +144,8 @@ class TreeConsumer(Consumer):
                     self._over_with(self._number(number, news.program))
                 case TreeEnded():
                     following.close()
+                case ProgramsPassed(count):
+                    self._refuse(f"{count} programs", passed(count))
         if following.lost:
             self._refuse(program_of(self._roots[number].pid), "the process that held them has gone (keeper-gone)")
 
