@@ -9,7 +9,7 @@ import struct
 
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.targets.batch import Batch, pack
-from gilk.targets.places import Places, ShownPlaces, places_table
+from gilk.targets.places import HEAD, Places, ShownPlaces, places_table
 
 CODE, PATCH, BOUNCE, TABLE = 0x1000, 0x900000, 0x1050, 0x700000
 
@@ -52,7 +52,7 @@ def floor(rows: list[tuple[int, int]], address: int) -> int:
 def test_the_runtimes_table_lists_patches_without_bounces() -> None:
     table = places_table([batch()], [batch()])
     patches, displaced = struct.unpack_from("<QQ", table)
-    rows = list(struct.iter_unpack("<QQ", table[16:]))
+    rows = list(struct.iter_unpack("<QQ", table[HEAD:]))
     assert len(rows) == patches + displaced
     ascending = rows[:patches]
     assert [at for at, _ in ascending] == sorted({at for at, _ in ascending})
@@ -68,12 +68,12 @@ def test_patches_not_in_force_displace_nothing() -> None:
     table = places_table([batch()], [])
     patches, displaced = struct.unpack_from("<QQ", table)
     assert displaced == 0
-    assert table[16:] == places_table([batch()], [batch()])[16 : 16 + 16 * patches]
+    assert table[HEAD:] == places_table([batch()], [batch()])[HEAD : HEAD + 16 * patches]
 
 
 def test_without_patches_the_table_is_empty() -> None:
     assert not Places([])
-    assert struct.unpack("<QQ", places_table([], [])) == (0, 0)
+    assert struct.unpack("<QQQ", places_table([], [])) == (0, 0, 0)
 
 
 class Table:
@@ -108,7 +108,7 @@ def test_a_table_that_a_target_has_spoilt_shows_anything_but_does_no_harm() -> N
     assert not ShownPlaces(Table(table[:40]), TABLE, len(table)).in_patch(PATCH + 3)
     chance = random.Random(1)
     for _ in range(200):
-        content = table[:16] + chance.randbytes(len(table) - 16)
+        content = table[:HEAD] + chance.randbytes(len(table) - HEAD)
         shown = ShownPlaces(Table(content), TABLE, len(table))
         for address in (0, PATCH, (1 << 63) - 1):
             shown.original(address), shown.begun(address), shown.in_patch(address)

@@ -136,7 +136,7 @@ def at_work(trees: Collection[TreeClient]) -> Iterator[None]:
 
 
 def passed(count: int) -> str:
-    """What the user is told of programs that were let pass while the client was silent (ProgramsPassed)."""
+    """A note for the user about programs that were let pass while the client was silent (ProgramsPassed)."""
     return f"{count} more programs ran without instruments, while gilk stood still (kept-waiting)"
 
 
