@@ -14,7 +14,6 @@ import pytest
 from gilk.lang.d.probes import described
 from gilk.providers import cpc
 from gilk.targets.processor_samples import Counted, can_count
-from gilk.targets.topology import online
 from tests.programs.build import compile_text
 
 Dtrace = Callable[..., subprocess.CompletedProcess[str]]
@@ -50,20 +49,21 @@ def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
 
 
 def test_as_many_events_are_counted_as_the_program_had(dtrace: Dtrace, tmp_path: Path) -> None:
-    """Each firing stands for so many events, some of which another process may have had on that processor; samples of
-    the last moment may be missing. Faults are counted from the start of the process by getrusage, and from main() by
+    """Each firing stands for a hundred events. Another process may have had some of these on that processor, and have
+    had the hundredth of others: chance decides, so the sum of 200 firings is off by a tenth on the busiest machine.
+    Faults are counted from the start of the process by getrusage, and from main() by
     cpc. A processor that its host takes away has no timer
     interrupts meanwhile: samples of time can be missing at any moment, but none is there for time that was not
     spent."""
     script = """
-        cpc:::page_faults-all-2000 { @faults = sum(2000); } cpc:::cpu_clock-user-2000000 { @ms = sum(2); }
+        cpc:::page_faults-all-100 { @faults = sum(100); } cpc:::cpu_clock-user-2000000 { @ms = sum(2); }
         cpc:::cpu_clock-user-2000000 { @wrong["wrong"] = sum(pid != $target || arg0 || !arg1 || uregs[R_RIP] != arg1); }
         END { printa("faults %@d\\n", @faults); printa("ms %@d\\n", @ms); printa("%s %@d\\n", @wrong); }"""
     done = dtrace("-n", script, "-c", compile_text(tmp_path, "counts", _PROGRAM))
     assert done.returncode == 0, done
     had, faults, spent = (re.findall(rf"{name} (\d+)", done.stdout) for name in ("had", "faults", "ms"))
     (whole,) = re.findall(r"had \d+ (\d+)", done.stdout)
-    assert abs(int(faults[0]) - int(had[0])) <= 2000 * (len(online()) + 1)
+    assert abs(int(faults[0]) - int(had[0])) <= int(had[0]) // 4
     assert 0 < int(spent[0]) <= int(whole)
     assert "wrong 0" in done.stdout
 
@@ -71,14 +71,13 @@ def test_as_many_events_are_counted_as_the_program_had(dtrace: Dtrace, tmp_path:
 def test_without_a_process_the_events_of_all_are_counted(dtrace: Dtrace, tmp_path: Path) -> None:
     program = compile_text(tmp_path, "counts", _PROGRAM)
     script = f"""
-        cpc:::page_faults-user-1000 {{ @[execname] = sum(1000); }}
+        cpc:::page_faults-user-100 {{ @[execname] = sum(100); }}
         tick-100ms /!started/ {{ started = 1; system("{program}"); }}
         tick-1s /started && n++ > 1/ {{ exit(0); }}"""
     done = dtrace("-w", "-n", script)
     found = dict(re.findall(r"^ +(\S+) +(\d+)$", done.stdout, re.M))
     (had,) = re.findall(r"had (\d+)", done.stdout)
-    # A processor's thousandth fault stands for those before it, some of which others may have had.
-    assert abs(int(found["counts"]) - int(had)) <= 1000 * (len(online()) + 1)
+    assert abs(int(found["counts"]) - int(had)) <= int(had) // 4
 
 
 def test_names_are_those_of_the_kernels_header() -> None:
