@@ -215,6 +215,41 @@ def test_programs_do_not_wait_for_a_client_that_is_stopped(tmp_path: Path) -> No
     assert int(note.split()[0]) >= 5 and int(note.split()[0]) + len(report["programs"]) - 1 == executed
 
 
+CROWD = "read; for ((i = 0; i < 200; i++)); do /bin/true & done; wait; echo over; read"
+
+
+def test_more_programs_than_the_client_can_be_told_of_do_not_wait_for_it() -> None:
+    """The news of them fill the line to the client, which is stopped."""
+    words = [
+        sys.executable,
+        "-c",
+        IMPATIENT,
+        "run",
+        "--json",
+        "--follow",
+        "--every",
+        "50ms",
+        "-i",
+        "libc:malloc:entry=count",
+    ]
+    pipe, environment = subprocess.PIPE, {**os.environ, **ENVIRONMENT}
+    with subprocess.Popen(["bash", "-c", CROWD], stdin=pipe, stdout=pipe) as shell:
+        assert shell.stdin and shell.stdout
+        with subprocess.Popen([*words, "-p", str(shell.pid)], stdout=pipe, env=environment) as client:
+            assert client.stdout and client.stdout.readline()
+            client.send_signal(signal.SIGSTOP)
+            wait_for(lambda: state(client.pid) == "T")
+            shell.stdin.write(b"\n")
+            shell.stdin.flush()
+            assert shell.stdout.readline() == b"over\n"
+            client.send_signal(signal.SIGCONT)
+            client.send_signal(signal.SIGINT)
+            report = json.loads(client.stdout.read().splitlines()[-1])
+        shell.stdin.close()
+        assert shell.wait() == 1
+    assert report["restored"] is True
+
+
 def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 

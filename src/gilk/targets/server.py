@@ -26,11 +26,15 @@ _PARTING = 1.0  # seconds that a client which reads nothing may hold up the end
 
 class Server(Answers):
     """Answers, besides, the requests that only a process of this machine can serve: attach, launch, wait. ``tree``: the
-    traced processes. ``follow`` is called with the line on which the client is told of processes that begin."""
+    traced processes. ``follow`` is called with the line on which the client is told of processes that begin,
+    ``keep_up`` again and again while the client does not take an answer."""
 
-    def __init__(self, channel: socket.socket, tree: ProcessTree, follow: Callable[[socket.socket], None]) -> None:
+    def __init__(
+        self, channel: socket.socket, tree: ProcessTree, follow: Callable[[socket.socket], None],
+        keep_up: Callable[[], None],
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.channel, self._tree, self._follow = channel, tree, follow
+        self.channel, self._tree, self._follow, self._keep_up = channel, tree, follow, keep_up
         self._process: LinuxProcess | None = None
         self._child, self._launched = 0, False
         self._status: int | None = None
@@ -174,7 +178,7 @@ class Server(Answers):
         return False
 
     def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
-        wire.send(self.channel, answer, fds)
+        wire.send(self.channel, answer, fds, self._keep_up if self._tree.followed else None)
 
     def part(self, failure: BaseException | None = None) -> None:
         """End when the client has gone, or at an error of this process's own: undo everything, and only then tell of

@@ -27,6 +27,7 @@ from gilk.targets.tree import ProcessTree
 _TICK = 0.005  # seconds between looks at threads that were asked to stop and have not
 _LOOK = 0.1  # seconds between looks for processes that come to share the target's memory
 _PATIENCE = 60.0  # seconds that processes stand still for a client that says nothing
+_NEWS = 100  # the news in one message, at most; a line that can be written to has room for it
 _SIGNALS = 128  # bytes of struct signalfd_siginfo
 _SIGNALFD4 = 289  # the system call
 
@@ -39,7 +40,7 @@ class Serving:
 
     def __init__(self, channel: socket.socket) -> None:
         self._tree = ProcessTree()
-        self._servers = [Server(channel, self._tree, self._follow)]
+        self._servers = [Server(channel, self._tree, self._follow, self._keep_up)]
         self._news: socket.socket | None = None
         self._children = -1  # a signalfd, while a tree is followed
         self._silent_since: float | None = None  # when the client last spoke while processes wait for it; None: none do
@@ -106,6 +107,16 @@ class Serving:
                 if server.let_forgotten_go():
                     self._servers.remove(server)
 
+    def _keep_up(self) -> None:
+        """Look at the tree while the client does not take an answer."""
+        self._tree.pump()
+        if not self._tree.has_held:
+            return
+        self._silent_since = self._silent_since or time.monotonic()
+        if self._given_up or time.monotonic() - self._silent_since > _PATIENCE:
+            self._given_up = True
+            self._tree.let_all_pass()
+
     def _hear(self, server: Server) -> None:
         try:
             server.hear()
@@ -125,8 +136,10 @@ class Serving:
         self._news = line
 
     def _tell(self) -> None:
-        news, self._tree.news = self._tree.news, []
-        if news and self._news is not None:
+        """Tell the client the news, as many as it takes without making the tree wait."""
+        tree = self._tree
+        while tree.news and self._news is not None and wire.ready([], [self._news.fileno()], 0)[1]:
+            news, tree.news = tree.news[:_NEWS], tree.news[_NEWS:]
             with self._while_there():
                 wire.send(self._news, news)
 
@@ -144,7 +157,7 @@ class Serving:
     def _claim(self, pid: int, line: socket.socket) -> None:
         """Answer for a process on a line of its own. The line first brings None, or the error for which the process is
         let run instead."""
-        server = Server(line, self._tree, self._follow)
+        server = Server(line, self._tree, self._follow, self._keep_up)
         error = self._why_not(server, pid)
         with contextlib.suppress(wire.ChannelClosed):  # the next read from the line finds it closed
             wire.send(line, error)

@@ -10,28 +10,45 @@ import array
 import pickle
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gilk.targets.framing import HEADER, MessageKind
 
 _MOST_FDS = 4  # of one message
+_ROUND = 0.1  # seconds between two calls of ``meanwhile``
 
 
 class ChannelClosed(Exception):
     """The other end is gone."""
 
 
-def send(channel: socket.socket, value: Any, fds: tuple[int, ...] = ()) -> None:
-    """Send a value, with file descriptors. Raises ChannelClosed."""
+def send(
+    channel: socket.socket, value: Any, fds: tuple[int, ...] = (), meanwhile: Callable[[], None] | None = None
+) -> None:
+    """Send a value, with file descriptors. ``meanwhile`` is called again and again while the other end does not take
+    it. Raises ChannelClosed."""
     body = pickle.dumps(value, protocol=5)
     header = HEADER.pack(len(body), 0, MessageKind.VALUE)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     try:
         channel.sendmsg([header], ancillary)
-        channel.sendall(body)
+        if meanwhile is None:
+            channel.sendall(body)
+        else:
+            _send_patiently(channel, memoryview(body), meanwhile)
     except (BrokenPipeError, ConnectionResetError):
         raise ChannelClosed from None
+
+
+def _send_patiently(channel: socket.socket, body: memoryview, meanwhile: Callable[[], None]) -> None:
+    while body:
+        if ready([], [channel.fileno()], _ROUND)[1]:
+            with suppress(BlockingIOError):
+                body = body[channel.send(body, socket.MSG_DONTWAIT) :]
+        else:
+            meanwhile()
 
 
 def receive(channel: socket.socket) -> tuple[Any, tuple[int, ...]]:
