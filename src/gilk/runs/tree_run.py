@@ -17,7 +17,7 @@ from gilk.targets import startup, wire
 from gilk.targets.maps import program_of
 from gilk.targets.process import Process
 from gilk.targets.tree import Executed, ProgramEnded, ProgramsPassed, TreeEnded
-from gilk.targets.tree_client import TreeClient, at_work, passed
+from gilk.targets.tree_client import TreeClient, at_work, left_unseen, passed
 from gilk.trace.about import About
 from gilk.trace.programs import ProgramOutcome
 from gilk.values import dataclass
@@ -199,6 +199,9 @@ class TreeRun(Run):
         """Stop following, then take everything out."""
         for tree in self._trees.values():
             tree.close()
+        unseen = left_unseen(self._trees.values())
+        self.partial = self.partial or bool(unseen)
+        self.notes += unseen
         return super().take_out()
 
     def _result(self) -> Result:

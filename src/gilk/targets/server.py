@@ -21,7 +21,6 @@ from gilk.targets.tree import ProcessTree, kept_waiting
 from gilk.targets.world import PtracedThreads
 
 _FIRST = -20  # nice(2)
-_PARTING = 1.0  # seconds that a client which reads nothing may hold up the end
 
 
 class Server(Answers):
@@ -195,7 +194,7 @@ class Server(Answers):
     def _send_failure(self, failure: BaseException) -> None:
         """Send the error as the answer to the client's request; without one, the client finds it when it makes the
         next."""
-        self.channel.settimeout(_PARTING)
+        self.channel.settimeout(wire.PARTING)
         with contextlib.suppress(wire.ChannelClosed, OSError):
             self._send((False, failed("the process that holds the target", failure)), ())
 

@@ -27,7 +27,7 @@ from gilk.targets.tree import ProcessTree
 _TICK = 0.005  # seconds between looks at threads that were asked to stop and have not
 _LOOK = 0.1  # seconds between looks for processes that come to share the target's memory
 _PATIENCE = 60.0  # seconds that processes stand still for a client that says nothing
-_NEWS = 100  # the news in one message, at most; a line that can be written to has room for it
+_NEWS = 100  # the news in one message, at most: a line that can be written to mostly has room for it
 _SIGNALS = 128  # bytes of struct signalfd_siginfo
 _SIGNALFD4 = 289  # the system call
 
@@ -107,6 +107,14 @@ class Serving:
                 if server.let_forgotten_go():
                     self._servers.remove(server)
 
+    def _tell_the_rest(self, line: socket.socket) -> None:
+        """Tell a client that ends following of the programs that it has not claimed."""
+        self._tree.tell_how_many_passed()
+        line.settimeout(wire.PARTING)
+        with contextlib.suppress(wire.ChannelClosed, OSError):
+            wire.send(line, self._tree.news)
+        self._tree.news = []
+
     def _keep_up(self) -> None:
         """Look at the tree while the client does not take an answer."""
         self._tree.pump()
@@ -141,7 +149,7 @@ class Serving:
         while tree.news and self._news is not None and wire.ready([], [self._news.fileno()], 0)[1]:
             news, tree.news = tree.news[:_NEWS], tree.news[_NEWS:]
             with self._while_there():
-                wire.send(self._news, news)
+                wire.send(self._news, news, meanwhile=self._keep_up)
 
     def _hear_of_news(self) -> None:
         assert self._news is not None
@@ -185,6 +193,7 @@ class Serving:
     def _end_following(self) -> None:
         if self._news is not None:
             self._tree.let_go()
+            self._tell_the_rest(self._news)
             self._news.close()
             self._news = None
             os.close(self._children)

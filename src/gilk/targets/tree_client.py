@@ -15,7 +15,7 @@ from gilk.targets import wire
 from gilk.targets.meeting import rendezvous
 from gilk.targets.process import KeeperClient, Process
 from gilk.targets.spawning import Spawned
-from gilk.targets.tree import Executed, News
+from gilk.targets.tree import Executed, News, ProgramsPassed
 
 _PATIENCE = 120.0  # seconds for an answer
 _BEAT = 5.0  # seconds
@@ -41,6 +41,7 @@ class TreeClient:
         self._line.settimeout(_PATIENCE)
         self._sending = threading.Lock()
         self.lost = False  # whether the keeper has gone, and nothing is followed any more
+        self.unseen = 0  # programs that ran without instruments at the end, since nobody claimed them
         try:
             process.keeper.follow(theirs.fileno())
         except BaseException:
@@ -108,10 +109,10 @@ class TreeClient:
     def close(self) -> None:
         """End following; afterwards no process is traced but those that have probes."""
         if self.fileno() >= 0:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, wire.ChannelClosed):
                 self._line.shutdown(socket.SHUT_WR)
-                while wire.readable(self.fileno(), _PATIENCE) and self._line.recv(1 << 16):
-                    pass
+                while wire.readable(self.fileno(), _PATIENCE):
+                    self.unseen += sum(map(_programs_in, wire.receive(self._line)[0]))
             self._line.close()
 
 
@@ -135,9 +136,19 @@ def at_work(trees: Collection[TreeClient]) -> Iterator[None]:
         thread.join()
 
 
+def _programs_in(news: News) -> int:
+    return 1 if isinstance(news, Executed) else news.count if isinstance(news, ProgramsPassed) else 0
+
+
 def passed(count: int) -> str:
     """A note for the user about programs that were let pass while the client was silent (ProgramsPassed)."""
     return f"{count} more programs ran without instruments, while gilk stood still (kept-waiting)"
+
+
+def left_unseen(trees: Collection[TreeClient]) -> list[str]:
+    """The notes for the user about programs that nobody has claimed before the trees were closed."""
+    count = sum(tree.unseen for tree in trees)
+    return [f"{count} more programs ran without instruments, as gilk ended first (kept-waiting)"] if count else []
 
 
 def _accepted(channel: socket.socket) -> None:

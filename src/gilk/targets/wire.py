@@ -12,11 +12,12 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from gilk.targets.framing import HEADER, MessageKind
 
 _MOST_FDS = 4  # of one message
+PARTING: Final = 1.0  # seconds that the other end may hold up the end of this one, by reading nothing
 _ROUND = 0.1  # seconds between two calls of ``meanwhile``
 
 

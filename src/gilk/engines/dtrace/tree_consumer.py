@@ -23,7 +23,7 @@ from gilk.targets import startup, wire
 from gilk.targets.maps import program_of
 from gilk.targets.process import Process
 from gilk.targets.tree import Executed, ProgramEnded, ProgramsPassed, TreeEnded
-from gilk.targets.tree_client import TreeClient, at_work, passed
+from gilk.targets.tree_client import TreeClient, at_work, left_unseen, passed
 from gilk.values import dataclass
 
 #: The errors of a process that has ended, which are not reported, as it has done nothing that could have been seen.
@@ -244,7 +244,7 @@ class TreeConsumer(Consumer):
 
     def _remarks(self) -> list[str]:
         lacking = (f"no program that was followed has a probe {one}" for one in self._lacking)
-        return [*super()._remarks(), *self._told.remarks(), *lacking]
+        return [*super()._remarks(), *self._told.remarks(), *left_unseen(self._trees), *lacking]
 
     @property
     def _lacking(self) -> list[Description]:
