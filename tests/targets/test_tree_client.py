@@ -15,7 +15,7 @@ import pytest
 from gilk.errors import TargetError
 from gilk.targets import wire
 from gilk.targets.process import Process
-from gilk.targets.tree import Executed
+from gilk.targets.tree import Executed, ProgramsPassed
 from gilk.targets.tree_client import TreeClient
 
 ONE, OTHER = Executed(os.getpid(), 1, 0), Executed(os.getpid(), 2, 0)
@@ -69,3 +69,15 @@ def test_news_that_arrive_during_a_claim_are_received_after_it(keeper: Keeper) -
     thread.join()
     assert isinstance(outcome, Process) == (keeper.answer is None)
     assert wire.ready([client.fileno()], seconds=0)[0] and list(client.look()) == [OTHER]
+
+
+def test_a_beat_during_the_end_of_following_is_no_loss_of_the_keeper(keeper: Keeper) -> None:
+    client = TreeClient(cast(Process, type("Launched", (), {"pid": 1, "meeting": Meeting(), "keeper": keeper})))
+    thread = Thread(target=client.close)
+    thread.start()
+    assert not keeper.line.recv(1)  # the client has closed its half
+    client.beat()
+    wire.send(keeper.line, [ONE, ProgramsPassed(3)])
+    keeper.line.close()
+    thread.join()
+    assert not client.lost and client.unseen == 4

@@ -40,6 +40,7 @@ class TreeClient:
         self._line, theirs = socket.socketpair()
         self._line.settimeout(_PATIENCE)
         self._sending = threading.Lock()
+        self._ends = False
         self.lost = False  # whether the keeper has gone, and nothing is followed any more
         self.unseen = 0  # programs that ran without instruments at the end, since nobody claimed them
         try:
@@ -86,9 +87,11 @@ class TreeClient:
             self._send(("pass", executed.pid))
 
     def beat(self) -> None:
-        """Tell the keeper that the client is at work."""
-        with contextlib.suppress(TargetError):
-            self._send(("beat", 0))
+        """Tell the keeper that the client is at work, from another thread than the one that uses this object. If the
+        line is closed, that thread finds it out."""
+        with self._sending, contextlib.suppress(OSError, wire.ChannelClosed):
+            if self.fileno() >= 0 and not self._ends:
+                wire.send(self._line, ("beat", 0))
 
     def _send(self, words: tuple[str, int], fds: tuple[int, ...] = ()) -> None:
         with self._while_there():
@@ -108,6 +111,8 @@ class TreeClient:
 
     def close(self) -> None:
         """End following; afterwards no process is traced but those that have probes."""
+        with self._sending:
+            self._ends = True
         if self.fileno() >= 0:
             with contextlib.suppress(OSError, wire.ChannelClosed):
                 self._line.shutdown(socket.SHUT_WR)
