@@ -39,7 +39,7 @@ class Serving:
         self._tree = ProcessTree()
         self._servers = [Server(channel, self._tree, self._follow)]
         self._news: socket.socket | None = None
-        self._children = -1  # a signalfd, while a tree is followed
+        self._children = -1  # a signalfd, once threads are traced while they run
 
     def serve(self) -> None:
         """Answer requests until the client goes. However this ends, everything is undone first, and clients that are
@@ -61,7 +61,10 @@ class Serving:
         self._tree.pump()
         self._tell()
         lines = {server.channel.fileno(): server for server in self._servers}
-        others = [] if self._news is None else [self._news.fileno(), self._children]
+        if self._tree.stays:
+            self._listen()
+        others = [self._children] if self._tree.stays else []
+        others += [] if self._news is None else [self._news.fileno()]
         there, _ = wire.ready([*lines, *others], seconds=_TICK if late else self._round())
         if not there:
             for server in self._servers:
@@ -89,12 +92,18 @@ class Serving:
 
     def _follow(self, line: socket.socket) -> None:
         """Begin to listen to SIGCHLD and to the client's line. Raises OSError."""
+        self._listen()
+        self._news = line
+
+    def _listen(self) -> None:
+        """Be woken by SIGCHLD, which tells of stops of traced threads. Raises OSError."""
+        if self._children >= 0:
+            return
         mask = ctypes.c_uint64(1 << signal.SIGCHLD - 1)
         flags = os.O_CLOEXEC | os.O_NONBLOCK  # SFD_CLOEXEC, SFD_NONBLOCK
         self._children = _libc.syscall(_SIGNALFD4, -1, ctypes.byref(mask), ctypes.sizeof(mask), flags)
         if self._children < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        self._news = line
 
     def _tell(self) -> None:
         news, self._tree.news = self._tree.news, []
@@ -144,8 +153,6 @@ class Serving:
             self._tree.let_go()
             self._news.close()
             self._news = None
-            os.close(self._children)
-            self._children = -1
 
 
 def serve(channel: socket.socket) -> NoReturn:
