@@ -60,6 +60,7 @@ class DebugRegisters:
         is set."""
         self._mark = int.from_bytes(os.urandom(7), "little") << _NUMBERS  # in the signals, to know them from others
         self._opened: list[list[int]] = []
+        self._count = len(pieces)
         try:
             for number, piece in enumerate(pieces):
                 self._opened.append([])
@@ -88,7 +89,7 @@ class DebugRegisters:
         has gone on since; None if the signal is another's."""
         _, _, code, _, mark, _, flags = _INFO.unpack_from(bytes(info))
         number = mark & (1 << _NUMBERS) - 1
-        if code != TRAP_PERF or mark - number != self._mark or number >= len(self._opened):
+        if code != TRAP_PERF or mark - number != self._mark or number >= self._count:
             return None
         return number, bool(flags & ASYNCHRONOUS)
 

@@ -67,8 +67,8 @@ class Traps:
         notes: list[str] = []
         if trapping is not None and self._process.threads.tree.trapper is trapping:
             with contextlib.suppress(GilkError, ProcessLookupError), self._process.threads.stopped():
+                self._process.threads.untrap()  # first, for signals that are on their way
                 notes = trapping.end()
-                self._process.threads.untrap()
                 self._give_back(self._process)
             trapping.registers.close()
         elif self._changed and self._keeper.present():
