@@ -8,10 +8,9 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,10 @@ from gilk.targets.debug_registers import MOST, DebugRegisters, WatchedPiece
 from gilk.targets.status import status_of
 from gilk.targets.trapping import ignores
 from tests.behaviour.accessed_program import AccessedVariable, build, kept, made, seen_by_valgrind
-from tests.behaviour.advised import aspects
+from tests.behaviour.advised import Rounds, aspects, rounds
 from tests.behaviour.advised import build as build_rounds
-from tests.behaviour.advised import rounds
 from tests.behaviour.harness import differences, leftovers
-from tests.behaviour.test_keeper_killed import stands
+from tests.behaviour.test_keeper_killed import kill_before, killed, stands
 from tests.behaviour.test_weave_access import declared, weave
 from tests.behaviour.waiting import wait_for
 from tests.seldom import seldom
@@ -155,6 +153,13 @@ static void one_round(void)
 STORES = "debugreg writeGlobal(long shared) && value(v) && if (v == 5) then after { };"
 
 
+def variable(pid: int, name: str) -> int:
+    """Where a variable of the main program lies, as nm and the program's mappings tell."""
+    symbols = subprocess.run(["nm", f"/proc/{pid}/exe"], check=True, capture_output=True, text=True).stdout
+    (offset,) = re.findall(rf"^([0-9a-f]+) . {name}$", symbols, re.MULTILINE)
+    return int(offset, 16) + int(Path(f"/proc/{pid}/maps").read_text().split("-")[0], 16)
+
+
 def ignores_traps(pid: int) -> bool:
     return ignores(status_of(pid))
 
@@ -204,4 +209,160 @@ def test_a_killed_keeper_leaves_a_program_that_goes_on(tmp_path: Path) -> None:
     with rounds(build_rounds(tmp_path, BUSY)) as program:
         assert program.ask() == "begun"
         keepers_death(program.pid, aspects(tmp_path, STORES))
+        assert program.ask() == "0"
+
+
+#: Rounds: a thread's first instruction but a few is a store; a forked child stores; the process executes grep.
+BEGINNERS = """
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+long shared;
+static long *volatile where = &shared;
+static void *store(void *value) { *where = (long)value; return 0; }
+static void one_round(void)
+{
+	static long n;
+	pthread_t id;
+	int status = -1;
+
+	switch (++n) {
+	case 1:
+		pthread_create(&id, 0, store, (void *)7);
+		pthread_join(id, 0);
+		puts("joined");
+		return;
+	case 2:
+		if (!fork()) {
+			store((void *)8);
+			_exit(3);
+		}
+		wait(&status);
+		printf("%d %ld\\n", WEXITSTATUS(status), shared);
+		return;
+	default:
+		execl("/bin/grep", "grep", "SigIgn:", "/proc/self/status", (char *)0);
+	}
+}
+"""
+
+
+def test_new_threads_have_the_registers_and_children_and_other_programs_do_not(tmp_path: Path) -> None:
+    text = 'debugreg writeGlobal(long shared) && value(v) && old(o) then after { report("%ld %ld", o, v); };'
+    with rounds(build_rounds(tmp_path, BEGINNERS)) as program, gilk.attach(program.pid) as target:
+        with gilk.weave(aspects(tmp_path, text), target) as woven:
+            assert (program.ask(), program.ask()) == ("joined", "3 7")
+            assert [one.text for one in woven.reports()] == ["0 7"]
+            ignored = int(program.ask().split()[1], 16)
+            assert not ignored & 1 << signal.SIGTRAP - 1
+            assert wait_for(lambda: not stands(program.pid))
+
+
+def refusal(pid: int, file: Path) -> str:
+    with pytest.raises(GilkError) as error, gilk.attach(pid) as target, gilk.weave(file, target):
+        pass
+    assert not ignores_traps(pid) and not leftovers(pid) and not stands(pid)
+    return f"{error.value.slug}: {error.value.message}"
+
+
+HANDLES = """
+#include <signal.h>
+long shared, many[5];
+static volatile sig_atomic_t traps;
+static void handler(int number) { traps += number == SIGTRAP; }
+static void one_round(void) { signal(SIGTRAP, handler); raise(SIGTRAP); printf("%d\\n", (int)traps); }
+"""
+
+
+def test_registers_that_cannot_be_had_are_refused_by_name(tmp_path: Path) -> None:
+    stores = "debugreg writeGlobal(long shared) then after { };"
+    with rounds(build_rounds(tmp_path, HANDLES)) as program:
+        at = variable(program.pid, "shared")
+        many = aspects(
+            tmp_path, "%{ struct five { long all[5]; }; %}\ndebugreg writeGlobal(struct five many) then after { };"
+        )
+        assert "would take 5" in refusal(program.pid, many)
+        taken = DebugRegisters([WatchedPiece(at, 8, 0, 1)] * MOST, ptrace.thread_ids(program.pid))
+        try:
+            found = refusal(program.pid, aspects(tmp_path, stores))
+        finally:
+            taken.close()
+        assert found.startswith("no-debug-registers") and "in use" in found
+        assert program.ask() == "1"
+        found = refusal(program.pid, aspects(tmp_path, stores))
+        assert found.startswith("no-debug-registers") and "handles SIGTRAP" in found
+
+
+#: A thread that blocks SIGTRAP stores; the program's own SIGALRM comes all the time, and its handler stores.
+BLOCKS = """
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+long shared;
+static long *volatile where = &shared;
+static volatile sig_atomic_t alarms;
+static void handler(int unused) { (void)unused; *where = 1; alarms++; }
+static void *store(void *unused)
+{
+	sigset_t all;
+	long n;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, 0);
+	for (n = 0; n < 3; n++)
+		*where = 2;
+	return unused;
+}
+static void one_round(void)
+{
+	struct itimerval every = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
+	pthread_t id;
+	long n;
+
+	pthread_create(&id, 0, store, 0);
+	pthread_join(id, 0);
+	signal(SIGALRM, handler);
+	setitimer(ITIMER_REAL, &every, 0);
+	for (n = 0; n < 300 || alarms < 20; n++)
+		*where = 3;
+	setitimer(ITIMER_REAL, &never, 0);
+	printf("%d %ld\\n", (int)alarms, n);
+}
+"""
+
+
+def test_signals_come_through_and_threads_that_block_the_trap_are_counted(tmp_path: Path) -> None:
+    text = "table stores key(long) count;\ndebugreg writeGlobal(long shared) && value(v) then after { add(stores, v, 1); };"
+    with rounds(build_rounds(tmp_path, BLOCKS)) as program, gilk.attach(program.pid) as target:
+        with gilk.weave(aspects(tmp_path, text), target) as woven:
+            alarms, stores = map(int, program.ask().split())
+            rows = {int.from_bytes(row.key[:8], "little"): row.count for row in woven.tables()[0].rows}
+        assert sum(rows.values()) == alarms + stores
+        (summary,) = woven.summaries()
+        assert "3 accesses went without advice: threads that had blocked SIGTRAP made them" in summary.notes
+
+
+def work(pid: int, file: Path) -> None:
+    with gilk.attach(pid) as target, gilk.weave(file, target) as woven:
+        assert wait_for(lambda: woven.counts()[0].matches[0] > 30)
+
+
+def killed_before(program: Rounds, file: Path, limit: int) -> bool:
+    """Kill the keeper before it touches the process for the ``limit``-th time, with two busy threads; returns whether
+    it was killed before the work was done."""
+    made = killed(lambda pid: work(pid, file), program.pid, kill_before(limit))
+    assert wait_for(lambda: not stands(program.pid)), limit
+    assert program.process.poll() is None, (limit, program.process.returncode)
+    with suppress(TargetError):  # there may be nothing to restore
+        gilk.restore(program.pid)
+    assert not ignores_traps(program.pid) and not differences(program.pid), limit
+    return made
+
+
+@pytest.mark.parametrize("limits", [(95, 160, 260), pytest.param(range(1, 400, 3), marks=pytest.mark.stress)])
+def test_the_keeper_is_killed_at_any_step(limits: Sequence[int], tmp_path: Path) -> None:
+    file = aspects(tmp_path, STORES)
+    with rounds(build_rounds(tmp_path, BUSY)) as program:
+        assert program.ask() == "begun"
+        assert all([killed_before(program, file, limit) for limit in limits])
         assert program.ask() == "0"

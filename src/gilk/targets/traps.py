@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 from gilk.errors import GilkError, TargetError
+from gilk.targets import launch, ptrace
 from gilk.targets.debug_registers import WatchedPiece
 from gilk.targets.held import TRAPS_NAME
 from gilk.targets.keeper import Keeper
@@ -46,15 +47,20 @@ class Traps:
         """Have SIGTRAP end the program that the process has executed, which has inherited that it is ignored, and let
         it run."""
         self._trapping = None
-        fresh = LinuxProcess(self._process.pid, ProcessTree())
-        fresh.threads.hold(lone=False)
-        try:
-            if self._changed:
+        pid = self._process.pid
+        with contextlib.suppress(GilkError, OSError, ptrace.Late):  # it has been killed, or has no room for a call
+            if not self._changed:
+                ptrace.call(ptrace.DETACH, pid, 0, 0)
+                return
+            launch.to_user(pid)
+            fresh = LinuxProcess(pid, ProcessTree())
+            fresh.threads.hold(lone=False)
+            try:
                 with fresh.calls() as call:
                     ignore_no_more(call)
-        finally:
-            fresh.threads.release()
-            fresh.memory.close()
+            finally:
+                fresh.threads.release()
+                fresh.memory.close()
 
     def is_safe(self) -> bool:
         """Whether the program could do without the keeper: it ignores SIGTRAP, or is not trapped any more."""

@@ -16,7 +16,7 @@ from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.engines.aspect.thread_groups import mask
-from gilk.engines.aspect.trapped_shadows import TrappedShadows
+from gilk.engines.aspect.trapped_shadows import TrappedShadows, TrappedVariable
 from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import TargetError
@@ -117,6 +117,10 @@ class WovenProcess:
         made = woven_access(self._file, met, self._layout.tables)
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
 
+    def _on_trapped(self, one: TrappedVariable) -> TrappedMemory:
+        read, write = (None if met is None else self._on_access(met) for met in (one.read, one.write))
+        return TrappedMemory(one.pieces, read, write)
+
     def dry(self) -> Iterator[DryShadow]:
         """The functions and accesses that would be woven; the process is not touched. Raises CompileError, ImageError,
         TargetError."""
@@ -124,7 +128,9 @@ class WovenProcess:
 
         accesses = zip(self.accesses, self.accessed(), strict=True)
         calls = zip(self.advice(), self.copies(), strict=True)
-        return DryRun(self.process, ((*one, *copies) for one, copies in calls), accesses, self.left_out).shadows()
+        trapped = [(one, self._on_trapped(one)) for one in self.trapped]
+        run = DryRun(self.process, ((*one, *copies) for one, copies in calls), accesses, self.left_out, trapped)
+        return run.shadows()
 
     @property
     def over(self) -> bool:
@@ -181,10 +187,7 @@ class WovenProcess:
         ]
         asks = verifies(tuple(self._elements)) or any(one.met.tracked for one in self.shadows)
         self.session.advise_all(calls, self.accessed(), leaving(self.process) if asks else (), copied)
-        self.session.trap(
-            TrappedMemory(one.pieces, *(None if met is None else self._on_access(met) for met in (one.read, one.write)))
-            for one in self.trapped
-        )
+        self.session.trap(map(self._on_trapped, self.trapped))
 
     def stay(self) -> None:
         """Have everything stay when gilk is killed, for as long as the common state says so. Raises TargetError."""
@@ -240,6 +243,7 @@ class WovenProcess:
         return WovenSummary(
             self.process.pid, self.functions, session.restored, drain.nested(), drain.drops(), drain.lost(),
             (*self._notes(), *session.notes, *(f"left out: {one}" for one in self.left_out)), accesses, drain.skipped(),
+            len(self.trapped),
         )  # fmt: skip
 
     def _notes(self) -> Iterator[str]:
