@@ -2,7 +2,7 @@
 """The keeper's process: answers one client, and undoes everything when that client is gone. If the client follows the
 processes that its target begins, the keeper answers for each of them on a line of its own.
 
-It runs as ``python -m gilk.targets.serving FD``, or in a fork of the client. It is in a process group of its own and
+It runs as a program of its own (keeper_program.py), or in a fork of the client. It is in a process group of its own and
 ignores the terminal's signals, so that whatever kills the client does not reach it.
 """
 
@@ -13,8 +13,7 @@ import ctypes
 import os
 import signal
 import socket
-import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NoReturn
 
 from gilk.errors import GilkError
@@ -155,19 +154,10 @@ class Serving:
             self._news = None
 
 
-def serve(channel: socket.socket) -> NoReturn:
-    """Serve a client until it goes, then end this process, which must have no other work."""
+def serve(channel: socket.socket, mask: Collection[int] | None = None) -> NoReturn:
+    """Serve a client until it goes, then end this process, which must have no other work. ``mask``: the signals that it
+    had blocked when it began, if SIGCHLD was blocked since."""
     stand_apart(KEEPER)
-    ptrace.be_told()
+    ptrace.be_told(mask)
     Serving(channel).serve()
     os._exit(0)  # at once: the client may be waiting for our end, and nothing is left to tidy
-
-
-def main() -> None:
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.set_inheritable(False)  # it was inherited, but launched programs must not inherit it
-    serve(channel)
-
-
-if __name__ == "__main__":
-    main()
