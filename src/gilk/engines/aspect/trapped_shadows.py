@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gilk.engines.aspect.access_shadows import AccessShadow, AccessShadows, NamedAccess
 from gilk.engines.aspect.variables import FoundVariable, VariablePart
-from gilk.errors import TargetError, UsageError
+from gilk.errors import UsageError
 from gilk.lang.aspect.code.accessing import MetAccess
 from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
 from gilk.targets.debug_registers import MOST
@@ -43,7 +43,7 @@ class TrappedShadows(AccessShadows):
 
     def variables(self, aspects: Sequence[NumberedAspect]) -> tuple[TrappedVariable, ...]:
         """The variables in order of address. Raises UsageError `no-such-variable`, `ambiguous-variable`,
-        `split-access`, `cannot-weave`, TargetError `no-debug-registers`."""
+        `split-access`, `cannot-weave`, `no-means`."""
         by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[NamedAccess]]] = {}
         for one in self._all(aspects):
             variable, part = self._variable(one.point)
@@ -73,7 +73,7 @@ class TrappedShadows(AccessShadows):
         if count > MOST:
             names = ", ".join(one.name for one in found)
             why = f"a processor has {MOST} debug registers, each for up to 8 aligned bytes; {names} would take {count}"
-            raise TargetError("no-debug-registers", f"{self._line(named[0].point)}: {why}", "name a member instead")
+            raise self._refused("no-means", named[0].point, why, "name a member of it, or fewer variables")
 
     def check_apart(self, found: Iterable[TrappedVariable], others: Iterable[AccessShadow]) -> None:
         """Check that no variable is found in code, too. Raises UsageError `cannot-weave`."""
