@@ -30,12 +30,16 @@ class Traps:
     def begin(self, pieces: Sequence[WatchedPiece], enter: int) -> None:
         """Set the registers in all threads. Raises TargetError `no-debug-registers`; call end() then."""
         process, threads = self._process, self._process.threads
+        status = status_of(process.pid)
         if threads.tree.stays:
-            why = "the keeper follows the processes that this one begins"
-            raise TargetError("no-debug-registers", f"threads cannot be trapped: {why}", "weave without following")
-        if not ignores(status_of(process.pid)):
+            raise _refused("the keeper follows the processes that this one begins")
+        if b"shstk" in status.get(b"x86_Thread_features", b""):
+            raise _refused("the program has a shadow stack, and advice returns to where nobody has called it from")
+        if not ignores(status):
             self._keeper.mapper.map_record(self._keeper.held.traps_name, _RECORD)
         with threads.stopped() as stopped:
+            if set(stopped).difference(ptrace.thread_ids(process.pid)):
+                raise _refused("other processes share its memory, and have an action of their own for SIGTRAP")
             self._keeper.attach_blocks(stopped)
             with process.calls() as call:
                 self._changed = ignore(call)
@@ -89,6 +93,11 @@ class Traps:
         if self._changed:
             with process.calls() as call:
                 ignore_no_more(call)
+
+
+def _refused(why: str) -> TargetError:
+    hint = "without `debugreg`, gilk looks for the accesses in code"
+    return TargetError("no-debug-registers", f"debug registers cannot lead threads to advice: {why}", hint)
 
 
 def give_back_abandoned(keeper: Keeper) -> None:

@@ -135,8 +135,8 @@ class WovenSummary:
     """The summary of a weaving. ``restored`` is None for a process that has ended. ``inside``: calls made by advice
     itself of functions that have advice. ``drops``: reports for which the buffer had no room. ``missed``: calls by
     threads that found every block of shared memory taken. ``accesses``: the number of instructions with advice on their
-    reads or writes. ``skipped``: calls whose advice had no room on the thread's stack of advice. ``variables``: how many
-    variables debug registers watched.
+    reads or writes. ``skipped``: calls whose advice had no room on the thread's stack of advice. ``variables``: how
+    many variables debug registers watched.
     """
 
     pid: int
