@@ -73,7 +73,8 @@ class TrappedShadows(AccessShadows):
         if count > MOST:
             names = ", ".join(one.name for one in found)
             why = f"a processor has {MOST} debug registers, each for up to 8 aligned bytes; {names} would take {count}"
-            raise self._refused("no-means", named[0].point, why, "name a member of it, or fewer variables")
+            hint = "name a member of it, or fewer variables"
+            raise UsageError("no-means", f"{self._line(named[0].point)}: {why}", hint)
 
     def check_apart(self, found: Iterable[TrappedVariable], others: Iterable[AccessShadow]) -> None:
         """Check that no variable is found in code, too. Raises UsageError `cannot-weave`."""
