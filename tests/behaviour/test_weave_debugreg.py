@@ -4,6 +4,7 @@ assembler, and programs are as before once the weaver, or its keeper, was killed
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -26,9 +27,23 @@ from tests.behaviour.advised import Rounds, aspects, rounds
 from tests.behaviour.advised import build as build_rounds
 from tests.behaviour.harness import differences, leftovers
 from tests.behaviour.test_keeper_killed import kill_before, killed, stands
-from tests.behaviour.test_weave_access import declared, weave
+from tests.behaviour.test_weave_access import declared, lines_without_addresses, printed, weave
 from tests.behaviour.waiting import wait_for
 from tests.seldom import seldom
+
+
+def has_registers() -> bool:
+    """Whether this machine lets gilk have debug registers."""
+    apart = ctypes.create_string_buffer(16)
+    at = ctypes.addressof(apart) + 7 & -8
+    try:
+        DebugRegisters([WatchedPiece(at, 8, 0, 1)], [os.getpid()]).close()
+    except TargetError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not has_registers(), reason="debug registers are not permitted, or not there")
 
 #: Every access goes through a pointer that has escaped, many from instructions that gilk cannot weave.
 ASSEMBLER = r"""
@@ -53,7 +68,7 @@ static void step(long n)
 	s = p;
 	__asm__ volatile("mov (%0), %0" : "+r"(s));
 	__asm__ volatile("push %0; pop %0" : "+m"(*p));
-	__asm__ volatile("movdqu (%0), %%xmm5" :: "r"(p) : "xmm5");
+	__asm__ volatile("movq (%0), %%xmm5; punpcklqdq %%xmm5, %%xmm5" :: "r"(p) : "xmm5");
 	__asm__ volatile("movhps %%xmm5, (%0)" :: "r"(p) : "memory");
 	__asm__ volatile("xaddq %0, (%1)" : "+r"(a) : "r"(p) : "memory", "cc");
 	__asm__ volatile("fldl %1; fstpl (%0)" :: "r"(p), "m"(half) : "memory");
@@ -89,13 +104,15 @@ def by_way(counts: Counter[tuple[str, int, int]]) -> Counter[str]:
 
 
 def differing(path: Path, variables: tuple[AccessedVariable, ...], place: Path) -> list[str]:
-    expected = seen_by_valgrind(path, place, variables)
-    _, found = weave(path, counting(variables), place)
-    return [
+    """All differences in the counts, and the lines that the program prints only with advice."""
+    expected, alone = seen_by_valgrind(path, place, variables), printed(path)
+    lines, found = weave(path, counting(variables), place)
+    counts = [
         f"{name}: lackey {by_way(expected[name])}, woven {by_way(found.get(name, Counter()))}"
         for name in expected
         if by_way(expected[name]) != by_way(found.get(name, Counter()))
     ]
+    return counts + [line for line in lines_without_addresses(lines) if line not in alone]
 
 
 def test_advice_sees_what_lackey_sees_also_by_assembler(tmp_path: Path) -> None:
@@ -191,6 +208,16 @@ def test_a_killed_weaver_leaves_nothing(tmp_path: Path) -> None:
         os.waitpid(weaver, 0)
         assert wait_for(lambda: not stands(program.pid) and not leftovers(program.pid))
         assert not ignores_traps(program.pid) and not differences(program.pid)
+        assert program.ask() == "0"
+
+
+@pytest.mark.parametrize("rounds_of", [2, pytest.param(40, marks=pytest.mark.stress)])
+def test_aspects_come_and_go_while_threads_store(rounds_of: int, tmp_path: Path) -> None:
+    with rounds(build_rounds(tmp_path, BUSY)) as program:
+        assert program.ask() == "begun"
+        for _ in range(rounds_of):
+            work(program.pid, aspects(tmp_path, STORES))
+            assert not ignores_traps(program.pid) and not leftovers(program.pid) and not stands(program.pid)
         assert program.ask() == "0"
 
 

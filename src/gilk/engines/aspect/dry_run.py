@@ -132,7 +132,6 @@ class DryRun:
                 tactics=tactics(self._planned, points), calls=tuple(called),
             )  # fmt: skip
 
-
     def _of_variables(self) -> Iterator[DryShadow]:
         """The variables that debug registers would watch; whether these are free is not known before they are set."""
         why = _why(lambda: check_process(self._process)) or _why(self._process.check_hits)
