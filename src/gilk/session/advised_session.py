@@ -114,9 +114,11 @@ class AdvisedSession(Session):
         self._advised |= {number: place.address for number, place in of if number in there}
         return probes
 
-    def trap(self, trapped: Iterable[TrappedMemory]) -> None:
+    def trap(self, trapped: Sequence[TrappedMemory]) -> None:
         """Have debug registers show accesses of memory from now on, and run advice on them, until the session ends.
         Raises CompileError, TargetError `no-debug-registers`; then nothing has changed."""
+        if not trapped:
+            return
         ground = self._ground(self.process.loaded()[0])
         sides = [(one, self._trap_sites(ground, one)) for one in trapped]
         pieces = [
@@ -124,8 +126,7 @@ class AdvisedSession(Session):
             for one, sites in sides
             for address, size in one.pieces
         ]
-        if pieces:
-            self.process.keeper.trap(pieces, self._workspace.runtime_address(ground, "gilk_trapped"))
+        self.process.keeper.trap(pieces, self._workspace.runtime_address(ground, "gilk_trapped"))
 
     def _trap_sites(self, ground: PatchContext, one: TrappedMemory) -> list[Callable[[int], int]]:
         """For reads and for writes, a function from the size of a piece to the address of the site of the advice, which

@@ -57,11 +57,12 @@ class WovenProcess:
         self._ranges = CodeRanges()
         calls = Shadows(process, file, {*groups, *of_threads}, self._ranges)
         self.shadows = calls.found(self._aspects)
-        accesses = AccessShadows(process, file, calls, member_parts(file))
+        parts = member_parts(file)
+        accesses = AccessShadows(process, file, calls, parts)
         named = accesses.found(self._aspects)
         aliases = AliasShadows(process, file, calls, [one.instruction.address for one in named])
         self.accesses = (*named, *aliases.found(self._aspects))
-        traps = TrappedShadows(process, file, calls, member_parts(file))
+        traps = TrappedShadows(process, file, calls, parts)
         self.trapped = traps.variables(self._aspects)
         traps.check_apart(self.trapped, self.accesses)
         self._left_out = [*accesses.left_out, *aliases.left_out, *calls.left_out]
@@ -187,7 +188,7 @@ class WovenProcess:
         ]
         asks = verifies(tuple(self._elements)) or any(one.met.tracked for one in self.shadows)
         self.session.advise_all(calls, self.accessed(), leaving(self.process) if asks else (), copied)
-        self.session.trap(map(self._on_trapped, self.trapped))
+        self.session.trap([self._on_trapped(one) for one in self.trapped])
 
     def stay(self) -> None:
         """Have everything stay when gilk is killed, for as long as the common state says so. Raises TargetError."""
