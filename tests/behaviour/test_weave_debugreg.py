@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import gilk
+from gilk.api.aspects import read_aspects
+from gilk.engines.aspect.weaving import Weaving
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.targets import ptrace
 from gilk.targets.debug_registers import MOST, DebugRegisters, WatchedPiece
@@ -394,3 +396,13 @@ def test_the_keeper_is_killed_at_any_step(limits: Sequence[int], tmp_path: Path)
         for limit in limits:
             assert killed_before(program, file, limit)
         assert program.ask() == "0"
+
+
+def test_dry_runs_name_the_variables_and_what_stays_needs_a_keeper(tmp_path: Path) -> None:
+    file = aspects(tmp_path, STORES)
+    with rounds(build_rounds(tmp_path, BUSY)) as program, gilk.attach(program.pid) as target:
+        (one,) = gilk.weave(file, target, dry_run=True).shadows
+        assert (one.image, one.function, one.registers, one.refused) == ("program", "shared", 1, "")
+        with pytest.raises(UsageError, match="keeper"):
+            Weaving(read_aspects(file), {program.pid: ()}, [target.process], persist=True)
+        assert not ignores_traps(program.pid) and not leftovers(program.pid)
