@@ -70,6 +70,7 @@ static long counted(char what)
 	long sum = 0;
 	for (long n = 0; n < 8; n++) sum = round_of(what, sum, n); /* the first have buffers to get */
 	steps = 0;
+	signal(SIGTRAP, stepped); /* only here: whoever uses debug registers needs the signal */
 	__asm__ volatile("pushfq\\n\\torq $0x100, (%%rsp)\\n\\tpopfq" : : : "memory", "cc");
 	sum = round_of(what, sum, 8);
 	__asm__ volatile("pushfq\\n\\tandq $~0x100, (%%rsp)\\n\\tpopfq" : "+r"(sum) : : "memory", "cc");
@@ -78,7 +79,6 @@ static long counted(char what)
 int main(void)
 {
 	char line[16];
-	signal(SIGTRAP, stepped);
 	setvbuf(stdout, 0, _IOLBF, 0);
 	while (fgets(line, sizeof line, stdin)) {
 		char what = line[0];

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gilk
 from bench.advice import compile_to, timed
 from bench.measure import Row, load_bias, symbols
 
@@ -117,6 +118,7 @@ def rows(place: Path, main: Path, library: str, ask: Ask) -> Iterator[Row]:
     for name, what in FLOWS.items():
         yield from _told(name, "-finstrument-functions", partial(_instrumented, place, main, library, what, ask))
     yield from _told("global write, old and value, before", "gdb watch", partial(_watched, place, main, ask))
+    yield from _told("global write, old and value, after", "gilk, debugreg", partial(_trapped, place, main, ask))
 
 
 def _told(name: str, tool: str, measure: Callable[[], Measured]) -> Iterator[Row]:
@@ -170,6 +172,15 @@ def _watched(place: Path, main: Path, ask: Ask) -> Measured:
     """Writes of a variable that gdb watches with a debug register, and goes on after each; a short round."""
     alone = _alone(main, "w", ask)
     with timed(main) as program, _gdb(place, program.process.pid):
+        return Measured(ask(program.process, "~w"), alone)
+
+
+def _trapped(place: Path, main: Path, ask: Ask) -> Measured:
+    """The same writes, whose advice is run by `debugreg`."""
+    file = place / "trapped.aspect"
+    file.write_text("debugreg writeGlobal(long counter) && old(o) && value(v) then after { };")
+    alone = _alone(main, "w", ask)
+    with timed(main) as program, gilk.attach(program.process.pid) as target, gilk.weave(file, target):
         return Measured(ask(program.process, "~w"), alone)
 
 

@@ -107,10 +107,10 @@ def test_a_system_call_is_not_interrupted_by_a_late_stop() -> None:
 #: A keeper without patience, on the processor of its target, so that a thread asked to stop cannot do so in time.
 KEEPER = """
 import os
-from gilk.targets import serving, world
+from gilk.targets import keeper_program, world
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 world._GLIMPSE = -1
-serving.main()
+keeper_program.main()
 """
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gilk.lang.aspect import derived
 from gilk.lang.aspect.automaton import AliasAccess, Automaton, Calling, ControlFlow, Element, GlobalAccess, JoinPoint
-from gilk.lang.aspect.cost import COPIED, COPY, FRAME, hit_costs
+from gilk.lang.aspect.cost import COPIED, COPY, FRAME, TRAP, hit_costs
 from gilk.lang.aspect.deeds import AspectTally, Deed
 from gilk.lang.aspect.events import AspectEvent, EventKind
 from gilk.render.text import cell, nanoseconds, plural, table
@@ -67,6 +67,8 @@ def _walks(automaton: Automaton) -> Iterator[str]:
         yield f"  walk: the last event of a control flow looks for the functions around it on the stack, {cost}"
     if automaton.verify:
         yield f"  verify: each match compares the calls that are recorded with the stack, {cost}"
+    if automaton.debugreg:
+        yield f"  debugreg: each access of its variables stops its thread for the keeper, some {TRAP / 1000:.0f} us"
 
 
 def _ending(automaton: Automaton, how: str) -> str:
@@ -145,6 +147,7 @@ def _json(automaton: Automaton) -> dict[str, Any]:
         "within": automaton.within,
         "walk": automaton.walk,
         "verify": automaton.verify,
+        "debugreg": automaton.debugreg,
         "elements": [_element_json(automaton, number) for number in range(len(automaton.elements))],
         "until": [_element_json(automaton, len(automaton.elements) + number) for number in range(len(automaton.until))],
         "transitions": [asdict(one) for one in automaton.transitions],

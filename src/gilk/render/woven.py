@@ -65,6 +65,8 @@ def _dry(one: DryShadow) -> str:
     elements = elements or "control flows ask whether it is under way"
     if one.accesses:
         elements += f" ({_accesses(one.accesses)})"
+    if one.registers:
+        elements += f" ({plural(one.registers, 'debug register')})"
     if one.also:
         elements += f"; it ends in jumps, and may return in {', '.join(map(cell, one.also))}"
     if one.advised_copies:
@@ -119,9 +121,10 @@ def _summary(
 
 
 def _of_process(one: WovenSummary) -> Iterator[str]:
-    functions = [plural(one.functions, "function")] if one.functions or not one.accesses else []
+    functions = [plural(one.functions, "function")] if one.functions or not (one.accesses or one.variables) else []
     accesses = [_accesses(one.accesses)] if one.accesses else []
-    yield f"{_who(one.pid)}: {', '.join((*functions, *accesses))}, {_restored(one)}"
+    watched = [f"{plural(one.variables, 'variable')} by debug registers"] if one.variables else []
+    yield f"{_who(one.pid)}: {', '.join((*functions, *accesses, *watched))}, {_restored(one)}"
     inside = "calls by advice itself" if one.pid else "calls amid others on a processor, or in NMIs"
     for number, what in ((one.inside, inside), (one.drops, "reports dropped: a buffer was full"),
                          (one.missed, "calls of threads without a buffer, at least"),

@@ -4,12 +4,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from gilk.errors import GilkError, UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, AdvisedCopy, AdvisedPlace, CopyPoint
+from gilk.session.advising import (
+    Advice,
+    AdvisedAccess,
+    AdvisedCalls,
+    AdvisedCopy,
+    AdvisedPlace,
+    CopyPoint,
+    TrappedMemory,
+)
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.leaving import LeavingFunction
@@ -24,6 +33,7 @@ from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
 from gilk.targets.base import Loaded, Target
 from gilk.targets.common_memory import CommonMemory
+from gilk.targets.debug_registers import WatchedPiece
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
@@ -103,6 +113,31 @@ class AdvisedSession(Session):
         of = zip(numbers, owners, strict=False)
         self._advised |= {number: place.address for number, place in of if number in there}
         return probes
+
+    def trap(self, trapped: Sequence[TrappedMemory]) -> None:
+        """Have debug registers show accesses of memory from now on, and run advice on them, until the session ends.
+        Raises CompileError, TargetError `no-debug-registers`; then nothing has changed."""
+        if not trapped:
+            return
+        ground = self._ground(self.process.loaded()[0])
+        sides = [(one, self._trap_sites(ground, one)) for one in trapped]
+        pieces = [
+            WatchedPiece(address, size, *(site(size) for site in sites))
+            for one, sites in sides
+            for address, size in one.pieces
+        ]
+        self.process.keeper.trap(pieces, self._workspace.runtime_address(ground, "gilk_trapped"))
+
+    def _trap_sites(self, ground: PatchContext, one: TrappedMemory) -> list[Callable[[int], int]]:
+        """For reads and for writes, a function from the size of a piece to the address of the site of the advice, which
+        is 0 if there is no advice."""
+        behind = "gilk_trapped_read", "gilk_trapped_written"
+        return [
+            partial(self._workspace.trap_site, ground, self._workspace.accessed(ground, self._advice(advice)), name)
+            if advice is not None
+            else lambda size: 0
+            for name, advice in zip(behind, (one.read, one.write), strict=True)
+        ]
 
     def _advice(self, advice: Advice) -> CompiledAdvice:
         return self._made.get(advice) or self._made.setdefault(advice, advice.compiled())

@@ -115,6 +115,16 @@ class AdvisedAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class TrappedMemory:
+    """Memory whose accesses debug registers show, in aligned ``pieces``, each as address and size, with advice on its
+    reads, on its writes, or on both."""
+
+    pieces: tuple[tuple[int, int], ...]
+    read: Advice | None
+    write: Advice | None
+
+
+@dataclass(frozen=True, slots=True)
 class AdvisedCopy:
     """Advice where calls of a function begin in a copy of it, and where they are left: ``left`` has these points, if
     the advice waits for them. ``advice`` is C for copies (lang/aspect/code/copies.py). ``places``: those of the

@@ -16,6 +16,7 @@ from gilk.toolchain.advice import CompiledAdvice
 from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
 
+_SITE, _TRAPPED = struct.Struct("<ii4Iii"), 5  # struct gilk_access_site, GILK_ACCESS_TRAPPED
 _ADVICE = struct.Struct("<QIIIBBBxQQQQ")  # struct gilk_advice, native/runtime/advice.h
 
 
@@ -56,6 +57,15 @@ class AdvisedWorkspace(Workspace):
             linked = self._link(site, compiled.compiled, 0)
             site.accessed[key] = compiled, AccessAdvice(linked.plain, compiled.vectors)
         return site.accessed[key][1]
+
+    def trap_site(self, ground: PatchContext, advice: AccessAdvice, behind: str, size: int) -> int:
+        """The address of the constants (struct gilk_access_site) of advice on trapped accesses of ``size`` bytes.
+        ``behind``: the runtime's label at which a thread is behind it."""
+        site = self._site_of(ground)
+        at = site.arena.allocate(LINE)
+        failed, entry = self.runtime_address(ground, behind) - (at + 4), advice.entry - (at + 8)
+        self._store(at, _SITE.pack(failed, entry, advice.vectors, 0, size, _TRAPPED, 0, 0))
+        return at
 
     def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
         """The instrument of kind ``kind`` that the same advice has at another point, maybe of another image."""

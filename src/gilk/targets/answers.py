@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gilk.errors import GilkError, TargetError
-from gilk.targets import ptrace
+from gilk.targets import ptrace, traps
 from gilk.targets.another_program import program_gone
 from gilk.targets.batch import Batch
 from gilk.targets.changing import Outcome
@@ -121,8 +121,9 @@ class Answers:
         self.keeper.lower_semaphores(raised)
 
     def lower_abandoned(self) -> None:
-        """Lower the semaphores that sessions without a keeper have raised."""
+        """Lower the semaphores that sessions without a keeper have raised, and have SIGTRAP end the process again."""
         self.keeper.semaphores.lower_abandoned()
+        traps.give_back_abandoned(self.keeper)
 
     def sample(self, stack: int) -> list[Sample]:
         return self.keeper.sample(stack)

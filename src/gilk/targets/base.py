@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # a protocol needs these names for annotations only
     from gilk.targets.batch import Batch
     from gilk.targets.changing import Outcome
     from gilk.targets.copies import Units
+    from gilk.targets.debug_registers import WatchedPiece
     from gilk.targets.held import ArenaMap
     from gilk.targets.running import Sample
     from gilk.targets.semaphores import Raised, Semaphore
@@ -157,6 +158,7 @@ class Tracer(Protocol):
         ...
 
     def lower_semaphores(self, raised: list[Raised]) -> None: ...
+    def trap(self, pieces: list[WatchedPiece], enter: int) -> None: ...
 
     def is_present(self) -> bool:
         """Whether the target still runs the program that was set up."""

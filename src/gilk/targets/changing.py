@@ -109,7 +109,7 @@ class Changer:
         with caches.elsewhere(), self._threads.stopped() as threads:
             began = time.perf_counter()
             places, moves = self._movement.stand(threads, task.old, task.new, tolerant, late)
-            self._attach_blocks(threads)
+            self.attach_blocks(threads)
             strangers = self._carry_out(task, threads, places, moves)
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
@@ -250,7 +250,7 @@ class Changer:
         """Exchange the code and its copies in a stopped process. Raises OSError; then nothing has changed."""
         self._held().copies = self._mapper.exchange(self._held().copies)
 
-    def _attach_blocks(self, threads: dict[int, Thread]) -> None:
+    def attach_blocks(self, threads: dict[int, Thread]) -> None:
         """Give threads a block, or point their GS base at the control page, by which they find one at their next
         hit."""
         held = self._held()

@@ -13,6 +13,7 @@ from gilk.values import dataclass
 
 _PAGE = 4096
 RECORD_NAME = "gilk-raised-"  # prefix of the names of records of semaphores
+TRAPS_NAME = "gilk-traps-"  # prefix of the names of memory that says: SIGTRAP was not ignored before gilk came
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ class Held:
     def raised_name(self) -> str:
         """The name of the record of semaphores; '' if nothing is set up."""
         return f"{RECORD_NAME}{self.name}" if self.name else ""
+
+    @property
+    def traps_name(self) -> str:
+        return f"{TRAPS_NAME}{self.name}"
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)

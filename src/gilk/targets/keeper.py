@@ -34,6 +34,7 @@ from gilk.targets.running import Sample, standing
 from gilk.targets.semaphores import Raised, Semaphore, Semaphores
 from gilk.targets.staged_batches import StagedBatches
 from gilk.targets.steps import Exchanged, Steps
+from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
 from gilk.targets.writer import Change, combine, current
 from gilk.values import dataclass
@@ -127,6 +128,10 @@ class Keeper:
             if word and not found:
                 self.memory.write(word, bytes(8))
         return sorted(found)
+
+    def attach_blocks(self, threads: dict[int, Thread]) -> None:
+        """Have stopped threads find their blocks, though no patch leads them to one."""
+        self._changer.attach_blocks(threads)
 
     # Changing code.
 

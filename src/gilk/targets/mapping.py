@@ -216,7 +216,7 @@ class Mapper:
             _unmap(call, [(held.calls.loop, _PAGE), (held.calls.page, _PAGE)])
         if held.shelter:
             _unmap(call, [(held.shelter, haven.SIZE)])
-        named = tuple(f"/memfd:{name}" for name in (held.memory_name, held.raised_name))
+        named = tuple(f"/memfd:{name}" for name in (held.memory_name, held.raised_name, held.traps_name))
         found = [each for each in self._process.maps() if each.path.startswith(named)]  # also a child's own
         _unmap(call, [(each.start, each.end - each.start) for each in found])
 

@@ -9,7 +9,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from gilk.errors import TargetError
@@ -203,11 +203,13 @@ def pause(rounds: int) -> None:
         time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
 
 
-def be_told() -> None:
-    """Block SIGCHLD from now on, so that waits are ended by it. The process must have one thread only."""
+def be_told(mask: Collection[int] | None = None) -> None:
+    """Block SIGCHLD from now on, so that waits are ended by it. No other thread of the process may take it. ``mask``:
+    the signals that were blocked before, if SIGCHLD is blocked already."""
     global _told, _before
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # no SIGCHLD is sent to a process that ignores it
-    _before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    _before = set(blocked if mask is None else mask)
     _told = True
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from gilk.targets.batch import Batch
 from gilk.targets.changing import Outcome
 from gilk.targets.copies import Copy, Units
+from gilk.targets.debug_registers import WatchedPiece
 from gilk.targets.held import ArenaMap
 from gilk.targets.launch import Command, ProcessEnd
 from gilk.targets.remains import Remains
@@ -163,6 +164,11 @@ class Requests(ABC):
 
     def map_pages(self, pages: dict[int, int]) -> list[int]:
         return cast("list[int]", self.ask("map_pages", pages))
+
+    def trap(self, pieces: list[WatchedPiece], enter: int) -> None:
+        """Have debug registers watch pieces of memory, until close(), and lead threads that access them to ``enter``,
+        where gilk_trapped is (native/host/access.S)."""
+        self.ask("trap", pieces, enter)
 
     # Patches.
 

@@ -14,13 +14,16 @@ from gilk.errors import GilkError, TargetError, failed
 from gilk.targets import launch, ptrace, wire
 from gilk.targets.another_program import program_gone
 from gilk.targets.answers import Answer, Answers
+from gilk.targets.debug_registers import WatchedPiece
 from gilk.targets.keeper import Keeper
 from gilk.targets.launch import Command, ProcessEnd
 from gilk.targets.linux import LinuxProcess
+from gilk.targets.traps import Traps
 from gilk.targets.tree import ProcessTree, kept_waiting
 from gilk.targets.world import PtracedThreads
 
 _FIRST = -20  # nice(2)
+_HANDLES_IT = "the program has begun to handle SIGTRAP itself: accesses after that went without advice"
 
 
 class Server(Answers):
@@ -38,6 +41,7 @@ class Server(Answers):
         self._child, self._launched = 0, False
         self._status: int | None = None
         self._kept: list[int] = []
+        self._traps: Traps | None = None
 
     @property
     def threads(self) -> PtracedThreads:
@@ -117,6 +121,22 @@ class Server(Answers):
     def release(self) -> None:
         self.threads.release()
 
+    def trap(self, pieces: list[WatchedPiece], enter: int) -> None:
+        """Have debug registers lead threads to advice from now on (trapping.py). Raises TargetError
+        `no-debug-registers`."""
+        assert self._process is not None and self._traps is None
+        self._traps = traps = Traps(self._process, self.keeper)
+        try:
+            traps.begin(pieces, enter)
+        except BaseException:
+            self._untrap()
+            raise
+
+    def _untrap(self) -> None:
+        if self._traps is not None:
+            traps, self._traps = self._traps, None
+            self.keeper.notes += traps.end()
+
     def keep_name(self) -> None:
         """Keep the socket that came with the request open to the end: as long as it is open the session has its name,
         and once nobody has the name, another session may take the target.
@@ -138,6 +158,7 @@ class Server(Answers):
             os.close(self._kept.pop())
 
     def close(self) -> bool:
+        self._untrap()
         restored = super().close()
         if self._process is not None:
             self._process.threads.release()
@@ -147,7 +168,7 @@ class Server(Answers):
         """How a launched process ended; None while it runs."""
         if self._status is None and self._child:
             self._status = self._tree.status_of(self._child)
-        if self._status is None and self._child and not self._tree.followed:
+        if self._status is None and self._child and not self._tree.stays:
             with contextlib.suppress(ProcessLookupError):
                 self._status = launch.wait(self._child, self._awaited) if block else ptrace.stopped(self._child)
         if self._status is None and self._process is not None:
@@ -171,13 +192,14 @@ class Server(Answers):
     def _stays(self) -> bool:
         """Leave the target as it is, if the client wanted that; returns whether it did."""
         with contextlib.suppress(GilkError, OSError):
+            self._untrap()
             if self._keeper is not None and self._process is not None and self._keeper.leaves_all():
                 self._process.threads.release()
                 return True
         return False
 
     def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
-        wire.send(self.channel, answer, fds, self._keep_up if self._tree.followed else None)
+        wire.send(self.channel, answer, fds, self._keep_up if self._tree.stays else None)
 
     def part(self, failure: BaseException | None = None) -> None:
         """End when the client has gone, or at an error of this process's own: undo everything, and only then tell of
@@ -212,6 +234,10 @@ class Server(Answers):
         if self._keeper is not None:
             with contextlib.suppress(GilkError, OSError, ptrace.Late):
                 self._keeper.look_for_newcomers()
+        if self._traps is not None and not self._traps.is_safe():
+            with contextlib.suppress(GilkError, OSError, ptrace.Late):
+                self._untrap()
+                self.keeper.notes.append(_HANDLES_IT)
 
     @property
     def waits(self) -> bool:

@@ -2,7 +2,7 @@
 """The keeper's process: answers one client, and undoes everything when that client is gone. If the client follows the
 processes that its target begins, the keeper answers for each of them on a line of its own.
 
-It runs as ``python -m gilk.targets.serving FD``, or in a fork of the client. It is in a process group of its own and
+It runs as a program of its own (keeper_program.py), or in a fork of the client. It is in a process group of its own and
 ignores the terminal's signals, so that whatever kills the client does not reach it.
 """
 
@@ -13,9 +13,8 @@ import ctypes
 import os
 import signal
 import socket
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NoReturn
 
 from gilk.errors import GilkError
@@ -42,7 +41,7 @@ class Serving:
         self._tree = ProcessTree()
         self._servers = [Server(channel, self._tree, self._follow, self._keep_up)]
         self._news: socket.socket | None = None
-        self._children = -1  # a signalfd, while a tree is followed
+        self._children = -1  # a signalfd, once threads are traced while they run
         self._silent_since: float | None = None  # when the client last spoke while processes wait for it; None: none do
         self._given_up = False  # the client is silent, and no process waits for it until it speaks again
 
@@ -69,7 +68,10 @@ class Serving:
         else:
             self._tell()
         lines = {server.channel.fileno(): server for server in self._servers}
-        others = [] if self._news is None else [self._news.fileno(), self._children]
+        if self._tree.stays:
+            self._listen()
+        others = [self._children] if self._tree.stays else []
+        others += [] if self._news is None else [self._news.fileno()]
         there, _ = wire.ready([*lines, *others], seconds=_TICK if late else self._round())
         if not there:
             for server in self._servers:
@@ -136,12 +138,18 @@ class Serving:
 
     def _follow(self, line: socket.socket) -> None:
         """Begin to listen to SIGCHLD and to the client's line. Raises OSError."""
+        self._listen()
+        self._news = line
+
+    def _listen(self) -> None:
+        """Be woken by SIGCHLD, which tells of stops of traced threads. Raises OSError."""
+        if self._children >= 0:
+            return
         mask = ctypes.c_uint64(1 << signal.SIGCHLD - 1)
         flags = os.O_CLOEXEC | os.O_NONBLOCK  # SFD_CLOEXEC, SFD_NONBLOCK
         self._children = _libc.syscall(_SIGNALFD4, -1, ctypes.byref(mask), ctypes.sizeof(mask), flags)
         if self._children < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        self._news = line
 
     def _tell(self) -> None:
         """Tell the client the news, as many as it takes without making the tree wait."""
@@ -196,23 +204,12 @@ class Serving:
             self._tell_the_rest(self._news)
             self._news.close()
             self._news = None
-            os.close(self._children)
-            self._children = -1
 
 
-def serve(channel: socket.socket) -> NoReturn:
-    """Serve a client until it goes, then end this process, which must have no other work."""
+def serve(channel: socket.socket, mask: Collection[int] | None = None) -> NoReturn:
+    """Serve a client until it goes, then end this process, which must have no other work. ``mask``: the signals that it
+    had blocked when it began, if SIGCHLD was blocked since."""
     stand_apart(KEEPER)
-    ptrace.be_told()
+    ptrace.be_told(mask)
     Serving(channel).serve()
     os._exit(0)  # at once: the client may be waiting for our end, and nothing is left to tidy
-
-
-def main() -> None:
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.set_inheritable(False)  # it was inherited, but launched programs must not inherit it
-    serve(channel)
-
-
-if __name__ == "__main__":
-    main()

@@ -84,7 +84,7 @@ def _reap(pid: int) -> None:
 def executed() -> Spawned:
     """A keeper that is a program of its own. Raises OSError."""
     # A program that it launches inherits every file that we were given.
-    mine, process = started("gilk.targets.serving", files=True)
+    mine, process = started("gilk.targets.keeper_program", files=True)
     return Spawned(process.pid, mine, os.pidfd_open(process.pid), process.poll)
 
 

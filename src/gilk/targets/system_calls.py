@@ -16,6 +16,7 @@ from gilk.targets.call_list import LOOP, Call, CallList
 from gilk.targets.memory import Memory
 
 _ACTION = struct.Struct("<QQQ")
+ACTION_SIZE = 32  # bytes of struct kernel_sigaction
 _USER = 0x7FFFFFFFF000  # end of what a process can map without asking for higher addresses
 _DESCRIPTORS = 1 << 31
 RT_SIGACTION = 13
@@ -120,6 +121,25 @@ class SystemCalls(ABC):
         finally:
             self.unmap(page, 4096)
         return found
+
+    def action(self, signal: int) -> bytes:
+        """The action of the process at a signal (struct kernel_sigaction)."""
+        page = self.anonymous(0, 4096)
+        try:
+            self.call(RT_SIGACTION, signal, 0, page, 8)
+            return self.memory.read(page, ACTION_SIZE)
+        finally:
+            self.unmap(page, 4096)
+
+    def act(self, signal: int, actions: Sequence[bytes]) -> None:
+        """Have the process do something else at a signal, by one action after the other."""
+        page = self.anonymous(0, 4096)
+        try:
+            for action in actions:
+                self.memory.write(page, action)
+                self.call(RT_SIGACTION, signal, page, 0, 8)
+        finally:
+            self.unmap(page, 4096)
 
     def memory_file(self, name: str) -> int:
         """Make a memory object by memfd_create(2) in the target; returns its file descriptor there. It is executable,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from typing import Protocol
 
 from gilk.errors import TargetError
 from gilk.targets import ptrace
@@ -54,12 +55,32 @@ class ProgramsPassed:
 News = Executed | ProgramEnded | TreeEnded | ProgramsPassed
 
 
+class Trapper(Protocol):
+    """Leads threads to advice at accesses that debug registers show."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def take(self, thread: Thread) -> bool:
+        """Whether the signal that a stopped thread is about to get is such an access. If so, the signal is gone, and
+        the registers may be others, yet to be written."""
+        ...
+
+    def executed(self) -> None:
+        """The process has executed another program, and stands before its first instruction. Let it go, untraced."""
+        ...
+
+
 class ProcessTree:
     """The followed processes and their threads. All calls come from one OS thread, as ptrace(2) demands. ``news`` are
-    for the client; the caller that passes them on empties the list."""
+    for the client; the caller that passes them on empties the list.
+
+    Without being followed, the threads of one process stay traced while debug registers lead them to advice
+    (trapping.py): ``trapper`` is then not None."""
 
     def __init__(self) -> None:
         self.followed = False
+        self.trapper: Trapper | None = None
         self.news: list[News] = []
         self._running: dict[int, int] = {}  # running threads: pid by tid
         self._lent: dict[int, int] = {}  # threads that a caller stops, or has stopped: pid by tid
@@ -74,19 +95,40 @@ class ProcessTree:
     @property
     def options(self) -> int:
         """The ptrace options of all threads (PTRACE_SETOPTIONS)."""
-        return ptrace.O_TRACESYSGOOD | (ptrace.O_FOLLOW if self.followed else 0)
+        if self.followed:
+            return ptrace.O_TRACESYSGOOD | ptrace.O_FOLLOW
+        more = ptrace.O_TRACECLONE | ptrace.O_TRACEEXEC if self.trapper is not None else 0
+        return ptrace.O_TRACESYSGOOD | more
+
+    @property
+    def stays(self) -> bool:
+        """Whether any threads stay traced while they run."""
+        return self.followed or self.trapper is not None
+
+    def keeps(self, pid: int) -> bool:
+        """Whether the threads of a process stay traced while they run."""
+        return self.followed or (self.trapper is not None and self.trapper.pid == pid)
 
     def follow(self, pid: int) -> None:
         """Begin to follow a process; its threads join the tree by ``go_on``."""
         self.followed = True
         self._programs[pid] = self._last
 
+    def trap(self, trapper: Trapper | None) -> None:
+        """Begin, or with None end, to hand the threads of a process to a trapper, while all of them stand still. They
+        join the tree by ``go_on``."""
+        assert not self.followed
+        self.trapper = trapper
+        self._running, self._lent, self._programs = {}, {}, {}
+        if trapper is not None:
+            self._programs[trapper.pid] = self._last
+
     # Threads that a caller stops.
 
     def lend(self, tid: int, pid: int) -> bool:
         """Whether the tree traces the thread already. If so, the caller need only ask it to stop, and owns it until it
         goes on or has ended. Raises TargetError `no-such-process` if the process has executed another program since."""
-        if not self.followed:
+        if not self.keeps(pid):
             return False
         if pid in self._held:
             raise TargetError("no-such-process", f"process {pid} has executed another program")
@@ -110,7 +152,7 @@ class ProcessTree:
     def note(self, tid: int, status: int) -> bool:
         """Note what the wait status of a thread says about the tree; returns False if the thread has executed another
         program, else True."""
-        if not self.followed:
+        if not self.stays:
             return True
         if not os.WIFSTOPPED(status):
             self._gone(tid, status)
@@ -136,6 +178,10 @@ class ProcessTree:
         for known in (self._running, self._lent):
             for tid in [tid for tid, process in known.items() if process == pid]:
                 del known[tid]
+        if self.trapper is not None:
+            trapper, self.trapper = self.trapper, None
+            trapper.executed()
+            return
         self._held.add(pid)
         self._forgotten.discard(pid)
         before = self._programs.get(pid, 0)
@@ -232,7 +278,24 @@ class ProcessTree:
             return
         if status is not None and self.note(tid, status) and os.WIFSTOPPED(status):
             with contextlib.suppress(ProcessLookupError):
-                _pass_on(tid, status)
+                if self.trapper is None or not self._trapped(self.trapper, tid, status):
+                    _pass_on(tid, status)
+
+    def _trapped(self, trapper: Trapper, tid: int, status: int) -> bool:
+        """Let a stopped thread go on if the trapper has to do with its stop; returns whether it had."""
+        if status >> 16 == ptrace.EVENT_STOP and self._running.get(tid) != trapper.pid:
+            ptrace.call(ptrace.DETACH, tid, 0, 0)  # a clone that is a process of its own
+            self._running.pop(tid, None)
+            return True
+        if status >> 8 != ptrace.SIGTRAP:
+            return False
+        thread = Thread(tid, ptrace.SIGTRAP, ptrace.get_registers(tid), info=ptrace.get_info(tid))
+        if not trapper.take(thread):
+            return False
+        if thread.dirty:
+            ptrace.set_registers(tid, thread.registers)
+        ptrace.call(ptrace.CONT, tid, 0, 0)
+        return True
 
     # The end.
 

@@ -282,9 +282,8 @@ class PtracedThreads:
         return self.tree.options | (ptrace.O_EXITKILL if self._lone else 0)
 
     def stay(self) -> None:
-        """Give the stopped threads the tree's ptrace options, if the tree is followed: they stay traced once they
-        run."""
-        for tid in self.threads if self.tree.followed else ():
+        """Give the stopped threads the tree's ptrace options, if they stay traced once they run."""
+        for tid in self.threads if self.tree.keeps(self.pid) else ():
             with contextlib.suppress(ProcessLookupError):
                 ptrace.call(ptrace.SETOPTIONS, tid, 0, self.options)
 
@@ -338,17 +337,29 @@ class PtracedThreads:
 
     def _let_go(self, thread: Thread) -> None:
         try:
+            self._take(thread)
             if thread.mask is not None:
                 ptrace.set_mask(thread.tid, thread.mask)
             self.flush(thread)
             if thread.info is not None:
                 ptrace.set_info(thread.tid, thread.info)
-            if self.tree.followed:
+            if self.tree.keeps(self.pid):
                 self.tree.go_on(thread, self.pid)
             else:
                 ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
         except ProcessLookupError:
             self._late.add(thread.tid)  # it was killed in its stop; its parent is told once we have reaped it
+
+    def _take(self, thread: Thread) -> None:
+        """Have a debug register's signal lead the thread to advice, rather than reach the program."""
+        if thread.signal == ptrace.SIGTRAP and self.tree.trapper is not None:
+            self.tree.trapper.take(thread)
+
+    def untrap(self) -> None:
+        """End the work of the tree's trapper, while all threads stand still: they go on untraced."""
+        for thread in self.threads.values():
+            self._take(thread)
+        self.tree.trap(None)
 
     def _let_go_of_late(self, deadline: float) -> None:
         rounds = 0

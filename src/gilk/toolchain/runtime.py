@@ -24,6 +24,7 @@ _SYMBOLS = (
     *("gilk_advice_pass", "gilk_advice_reached", "gilk_advice_jumps", "gilk_advice_stays"),
     *("gilk_advice_jumps_back", "gilk_advice_unwinds", "gilk_advice_brief"),
     *("gilk_access_enter", "gilk_sigreturn", "gilk_copy_enter", "gilk_copy_leave"),
+    *("gilk_trapped", "gilk_trapped_read", "gilk_trapped_written"),
 )
 
 

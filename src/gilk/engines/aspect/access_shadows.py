@@ -60,7 +60,7 @@ class AccessShadow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class NamedAccess:
     """An alternative of an element that matches accesses of a variable."""
 
     aspect: NumberedAspect
@@ -80,6 +80,8 @@ class AccessShadows:
     of a member, its place in its variable.
     """
 
+    _by_debugreg = False  # whether the elements meant are those of aspects that say `debugreg`
+
     def __init__(self, process: Code, file: CheckedFile, calls: Shadows, parts: dict[str, VariablePart]) -> None:
         self._process, self._file, self._calls, self._parts = process, file, calls, parts
         self.left_out: list[str] = []  # messages about accesses that are left out, since their aspects are `partial`
@@ -90,7 +92,7 @@ class AccessShadows:
         Raises UsageError `no-such-variable`, `ambiguous-variable`, `escapes`, `atomic-access`, `split-access`,
         `strange-access`, `cannot-weave`.
         """
-        by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[_Named]]] = {}
+        by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[NamedAccess]]] = {}
         for one in self._all(aspects):
             variable, part = self._variable(one.point)
             key = variable.address + part.offset, part.size
@@ -101,17 +103,17 @@ class AccessShadows:
                 self._add(found, shadow, named[0])
         return tuple(one for _, one in sorted(found.items()))
 
-    def _add(self, found: dict[int, AccessShadow], shadow: AccessShadow, named: _Named) -> None:
+    def _add(self, found: dict[int, AccessShadow], shadow: AccessShadow, named: NamedAccess) -> None:
         address = shadow.where.access.instruction.ip + shadow.where.loaded.bias
         if address in found:
             raise self._refused("split-access", named.point, f"{place_of(shadow.where)} may reach two of the variables")
         found[address] = shadow
 
-    def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Named]:
+    def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[NamedAccess]:
         for one in self._calls.placed(aspects):
             last = last_of(one.alternative.point)
-            if isinstance(last, CheckedGlobal):
-                yield _Named(one.aspect, one.element, one.which, last)
+            if isinstance(last, CheckedGlobal) and one.aspect.checked.debugreg is self._by_debugreg:
+                yield NamedAccess(one.aspect, one.element, one.which, last)
 
     def _variable(self, point: CheckedGlobal) -> tuple[FoundVariable, VariablePart]:
         name, _, members = point.path.partition(".")
@@ -130,13 +132,13 @@ class AccessShadows:
         return variable, part
 
     def _of_variable(
-        self, variable: FoundVariable, part: VariablePart, named: Sequence[_Named]
+        self, variable: FoundVariable, part: VariablePart, named: Sequence[NamedAccess]
     ) -> Iterator[AccessShadow]:
         found, escapes = loaded_accesses(self._process, variable, part)
         if escapes:
             self._refuse(self._escaped(escapes, named[0].point), named)
         functions = tuple(dict.fromkeys((one.loaded.name, one.access.function.name) for one in found))
-        mets: dict[tuple[bool, tuple[_Named, ...]], MetAccess | None] = {}
+        mets: dict[tuple[bool, tuple[NamedAccess, ...]], MetAccess | None] = {}
         for where in found:
             use = where.access.use
             sides: list[MetAccess | None] = []
@@ -163,18 +165,18 @@ class AccessShadows:
             "`partial` does without the accesses of those who have it then",
         )  # fmt: skip
 
-    def _refuse(self, error: UsageError, named: Sequence[_Named]) -> None:
+    def _refuse(self, error: UsageError, named: Sequence[NamedAccess]) -> None:
         """Raise the error, or note what is left out if all aspects are `partial`."""
         self.left_out.append(left_out(error, (one.aspect for one in named)))
 
-    def _is_in(self, one: _Named, where: LoadedAccess) -> bool:
+    def _is_in(self, one: NamedAccess, where: LoadedAccess) -> bool:
         """Whether the instruction is in the code that the alternative names by ``in(...)``."""
         within = one.alternative.within
         address = where.access.instruction.ip + where.loaded.bias
         return not within or any(low <= address < high for low, high in self._calls.ranges_of(within))
 
     def _met(
-        self, variable: FoundVariable, part: VariablePart, write: bool, named: Sequence[_Named],
+        self, variable: FoundVariable, part: VariablePart, write: bool, named: Sequence[NamedAccess],
         functions: tuple[tuple[str, str], ...],
     ) -> MetAccess:  # fmt: skip
         first = named[0].point
@@ -191,7 +193,7 @@ class AccessShadows:
         return MetAccess(variable.address + part.offset, part.size, write, whole, point, elements, functions)
 
     def _shadow(
-        self, where: LoadedAccess, read: MetAccess | None, write: MetAccess | None, number: int, named: _Named,
+        self, where: LoadedAccess, read: MetAccess | None, write: MetAccess | None, number: int, named: NamedAccess,
         part: VariablePart,
     ) -> AccessShadow:  # fmt: skip
         access, use = where.access, where.access.use

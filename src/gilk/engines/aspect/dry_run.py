@@ -12,10 +12,19 @@ from gilk.engines.aspect.only_inlined import OnlyInlined
 from gilk.engines.aspect.planned import Planned, planned, refusal, tactics
 from gilk.engines.aspect.shadows import Shadow
 from gilk.engines.aspect.standing import stacks
+from gilk.engines.aspect.trapped_shadows import TrappedVariable
 from gilk.errors import TargetError, UsageError
 from gilk.lang.aspect.code.meeting import MetElement, asks_threads, verifies, walked_for
 from gilk.lang.aspect.woven import DryShadow, WovenElement
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedCopy, AdvisedPoint, check_process, wanted
+from gilk.session.advising import (
+    Advice,
+    AdvisedAccess,
+    AdvisedCopy,
+    AdvisedPoint,
+    TrappedMemory,
+    check_process,
+    wanted,
+)
 from gilk.session.request import Wanted
 from gilk.splice.advice import ReachedEntry
 from gilk.targets.process import Process
@@ -52,7 +61,9 @@ class DryRun:
     def __init__(
         self, process: Process, calls: Iterable[tuple[Shadow, Advice, ShadowCopies, Advice | None]],
         accesses: Iterable[tuple[AccessShadow, AdvisedAccess]], without: Iterable[str],
+        trapped: Sequence[tuple[TrappedVariable, TrappedMemory]] = (),
     ) -> None:  # fmt: skip
+        self._trapped = trapped
         self._process = process
         looked = [(self._looked_at(*each), each[2]) for each in calls]
         self._calls, self._copies = [one for one, _ in looked], [copies for _, copies in looked]
@@ -85,6 +96,7 @@ class DryRun:
     def shadows(self) -> Iterator[DryShadow]:
         yield from map(self._of_calls, self._calls)
         yield from self._of_accesses()
+        yield from self._of_variables()
         for without in (*self._without, *left_out(self._copies)):
             yield DryShadow(self._process.pid, "", "", (), "", left_out=without)
 
@@ -118,6 +130,17 @@ class DryRun:
                 self._process.pid, image, function, elements, why or refusal(self._planned, points), len(each),
                 walked=walked_for(every), verified=verifies(every), by_thread=asks_threads(every),
                 tactics=tactics(self._planned, points), calls=tuple(called),
+            )  # fmt: skip
+
+    def _of_variables(self) -> Iterator[DryShadow]:
+        """The variables that debug registers would watch; whether these are free is not known before they are set."""
+        why = _why(lambda: check_process(self._process)) or _why(self._process.check_hits)
+        for variable, advised in self._trapped:
+            sides = [side for side in (advised.read, advised.write) if side is not None]
+            yield DryShadow(
+                self._process.pid, variable.image, variable.name, _elements(variable.elements), why,
+                by_thread=asks_threads(variable.elements), registers=len(variable.pieces),
+                calls=tuple(dict.fromkeys(name for side in sides for name in side.compiled().calls)),
             )  # fmt: skip
 
 

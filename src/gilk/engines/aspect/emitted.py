@@ -5,6 +5,7 @@ file. There is no process: variables begin at 0, and no code is known that calle
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -60,7 +61,8 @@ class _Emitting:
         file, calls = self._file, _Calls(self._file, False)
         for one in calls.found(self._aspects):
             yield _of(f"{one.met.image}:{one.met.function}", woven(file, one.met, self._tables))
-        accesses = (*_Variables(file, calls).mets(self._aspects), *_Memory(file, calls).mets(self._aspects))
+        variables = (*_Variables(file, calls).mets(self._aspects), *_Trapped(file, calls).mets(self._aspects))
+        accesses = (*variables, *_Memory(file, calls).mets(self._aspects))
         for met in accesses:
             what = f"{'writes' if met.write else 'reads'} of {'memory at ' * met.by_address}{met.point.name}"
             yield _of(what, woven_access(file, met, self._tables))
@@ -134,7 +136,14 @@ class _Variables(AccessShadows):
             size = here[0].point.type.size or 8
             symbol = ElfSymbol(path, 0, size, SymbolKind.OBJECT, False, False)
             variable = FoundVariable(Loaded(_NOWHERE / "program", 0, 0, 0, False), symbol)
-            yield self._met(variable, VariablePart(0, size), write, here, _PLACES)
+            met = self._met(variable, VariablePart(0, size), write, here, _PLACES)
+            yield replace(met, trapped=self._by_debugreg)
+
+
+class _Trapped(_Variables):
+    """The variables that a file names in aspects that say `debugreg`."""
+
+    _by_debugreg = True
 
 
 class _Memory(AliasShadows):

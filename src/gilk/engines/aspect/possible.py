@@ -25,6 +25,16 @@ def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None
         raise UsageError("cannot-weave", f"{file.source.name}, line {file.source.line(span)}: {why}", hint)
 
 
+def check_lasting(aspects: Sequence[NumberedAspect], kernel: bool) -> None:
+    """Check that the aspects can do without gilk. ``kernel``: some are woven into a kernel. Raises UsageError
+    `usage`."""
+    if kernel:
+        raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
+    if any(one.checked.debugreg for one in aspects):
+        why = "--persist cannot be had with `debugreg`: a keeper has to lead threads to the advice"
+        raise UsageError("usage", why, "leave one out")
+
+
 def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[tuple[Span, str, str]]:
     nowhere = Span(0, 0)
     if not aspects:

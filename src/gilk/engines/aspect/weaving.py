@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from gilk.engines.aspect.kernel_part import confined_file
-from gilk.engines.aspect.possible import check_possible
+from gilk.engines.aspect.possible import check_lasting, check_possible
 from gilk.engines.aspect.state import WovenLayout, WovenState
 from gilk.engines.aspect.thread_groups import ThreadGroups, ThreadTable
 from gilk.engines.aspect.woven_process import WovenProcess
@@ -64,8 +64,8 @@ class Weaving:
         self._memory = CommonMemory(self._layout.size)
         self._on_both = bool(held)  # whether processes have the state, or may get it
         self.kernel = self._kernel_of(kernel)
-        if persist and self.kernel is not None:
-            raise UsageError("usage", "--persist is for processes: the kernel's part goes with gilk", "leave one out")
+        if persist:
+            check_lasting(self._aspects, self.kernel is not None)
         self._state: WovenState | None = None
         self._past: list[WovenSummary] = []
         self._released = float("-inf")

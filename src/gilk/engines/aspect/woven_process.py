@@ -16,6 +16,7 @@ from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import BOUNDS, STAYS, CodeRanges, WovenLayout, private_part, private_size
 from gilk.engines.aspect.thread_groups import mask
+from gilk.engines.aspect.trapped_shadows import TrappedShadows, TrappedVariable
 from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.errors import TargetError
@@ -26,7 +27,7 @@ from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect, verifies
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession, MadeAdvice
-from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedCalls, TrappedMemory
 from gilk.session.leaving import leaving
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
@@ -56,10 +57,14 @@ class WovenProcess:
         self._ranges = CodeRanges()
         calls = Shadows(process, file, {*groups, *of_threads}, self._ranges)
         self.shadows = calls.found(self._aspects)
-        accesses = AccessShadows(process, file, calls, member_parts(file))
+        parts = member_parts(file)
+        accesses = AccessShadows(process, file, calls, parts)
         named = accesses.found(self._aspects)
         aliases = AliasShadows(process, file, calls, [one.instruction.address for one in named])
         self.accesses = (*named, *aliases.found(self._aspects))
+        traps = TrappedShadows(process, file, calls, parts)
+        self.trapped = traps.variables(self._aspects)
+        traps.check_apart(self.trapped, self.accesses)
         self._left_out = [*accesses.left_out, *aliases.left_out, *calls.left_out]
         self._unwinding: Unwinding | None = None
         self._check_calls()
@@ -113,6 +118,10 @@ class WovenProcess:
         made = woven_access(self._file, met, self._layout.tables)
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
 
+    def _on_trapped(self, one: TrappedVariable) -> TrappedMemory:
+        read, write = (None if met is None else self._on_access(met) for met in (one.read, one.write))
+        return TrappedMemory(one.pieces, read, write)
+
     def dry(self) -> Iterator[DryShadow]:
         """The functions and accesses that would be woven; the process is not touched. Raises CompileError, ImageError,
         TargetError."""
@@ -120,7 +129,9 @@ class WovenProcess:
 
         accesses = zip(self.accesses, self.accessed(), strict=True)
         calls = zip(self.advice(), self.copies(), strict=True)
-        return DryRun(self.process, ((*one, *copies) for one, copies in calls), accesses, self.left_out).shadows()
+        trapped = [(one, self._on_trapped(one)) for one in self.trapped]
+        run = DryRun(self.process, ((*one, *copies) for one, copies in calls), accesses, self.left_out, trapped)
+        return run.shadows()
 
     @property
     def over(self) -> bool:
@@ -152,6 +163,8 @@ class WovenProcess:
             yield from shadow.met.elements
         for met in (met for one in self.accesses for met in (one.read, one.write) if met is not None):
             yield from met.elements
+        for one in self.trapped:
+            yield from one.elements
 
     @property
     def _walks(self) -> bool:
@@ -175,6 +188,7 @@ class WovenProcess:
         ]
         asks = verifies(tuple(self._elements)) or any(one.met.tracked for one in self.shadows)
         self.session.advise_all(calls, self.accessed(), leaving(self.process) if asks else (), copied)
+        self.session.trap([self._on_trapped(one) for one in self.trapped])
 
     def stay(self) -> None:
         """Have everything stay when gilk is killed, for as long as the common state says so. Raises TargetError."""
@@ -230,6 +244,7 @@ class WovenProcess:
         return WovenSummary(
             self.process.pid, self.functions, session.restored, drain.nested(), drain.drops(), drain.lost(),
             (*self._notes(), *session.notes, *(f"left out: {one}" for one in self.left_out)), accesses, drain.skipped(),
+            len(self.trapped),
         )  # fmt: skip
 
     def _notes(self) -> Iterator[str]:

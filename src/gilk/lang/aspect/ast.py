@@ -221,7 +221,7 @@ class SequenceItem(AspectNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlagOption(AspectNode):
-    """An option without a value; ``name`` is perthread, perprocess, partial, verify or walk."""
+    """An option without a value; ``name`` is perthread, perprocess, partial, verify, walk or debugreg."""
 
     name: str
 

@@ -119,6 +119,11 @@ class ControlFlow:
 JoinPoint: TypeAlias = Calling | GlobalAccess | AliasAccess | ControlFlow
 
 
+def is_access(point: JoinPoint) -> bool:
+    """Whether the event is an access of a named variable."""
+    return isinstance(point.last if isinstance(point, ControlFlow) else point, GlobalAccess)
+
+
 @dataclass(frozen=True, slots=True)
 class Take:
     what: Gives
@@ -174,7 +179,7 @@ class AdviceCode:
 @dataclass(frozen=True, slots=True)
 class Element:
     """An element of an aspect. ``places`` are groups; none means all processes. ``line`` is the element's line in the
-    file, 0 if it is in no file.
+    file, 0 if it is in no file. ``seen_late``: accesses of variables are seen only when they have been made.
     """
 
     alternatives: tuple[Alternative, ...]
@@ -182,10 +187,12 @@ class Element:
     star: bool = False
     places: tuple[str, ...] = ()
     line: int = 0
+    seen_late: bool = False
 
     def moment(self, alternative: Alternative) -> Moment:
         after = self.advice is not None and self.advice.when is Advising.AFTER
-        return Moment.AFTER if after or alternative.returns else Moment.BEFORE
+        late = self.seen_late and is_access(alternative.point)
+        return Moment.AFTER if after or late or alternative.returns else Moment.BEFORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +220,8 @@ class Automaton:
     ``unique``: the names by which instances replace each other; None if equal instances live side by side. Advice may
     write the ``words``. ``instances``: how many may be open at once; ``bounded``: the aspect itself says so. ``file``:
     the file of the aspect; calls and accesses in advice match no aspect of the same file. ``walk``: control flows are
-    looked for on the stack; ``verify``: each match compares the calls that are recorded with the stack.
+    looked for on the stack; ``verify``: each match compares the calls that are recorded with the stack. ``debugreg``:
+    accesses of variables are seen by debug registers.
     """
 
     name: str
@@ -228,6 +236,7 @@ class Automaton:
     file: str = ""
     walk: bool = False
     verify: bool = False
+    debugreg: bool = False
 
     def active(self, position: int) -> tuple[int, ...]:
         """The elements that may continue an instance at ``position``, in the order in which they are tried, the last

@@ -262,6 +262,7 @@ class CheckedAspect:
 
     ``within`` is in nanoseconds, None without limit. ``instances`` and ``unique`` are None if the aspect does not have
     the option. ``kept``: the bound names that an instance keeps, in order of binding; its words come in addition.
+    ``debugreg``: debug registers show its accesses of variables.
     """
 
     name: str
@@ -278,6 +279,7 @@ class CheckedAspect:
     partial: bool
     verify: bool
     walk: bool
+    debugreg: bool
     span: Span
 
 

@@ -20,6 +20,7 @@ from gilk.lang.aspect.automaton import (
     Moment,
     Sharing,
     Take,
+    is_access,
 )
 from gilk.lang.aspect.derived import elements, keys, record
 from gilk.lang.aspect.fragments import ctype, expression
@@ -38,6 +39,7 @@ _SIDE_STACK = 8.6  # to switch to advice in place that proceeds, and back
 _COUNTER = 1.0  # to look at the counter of one function of a control flow
 FRAME = 8.0  # to step from a frame of the stack to that of its caller
 COPY, COPIED = 1500.0, 8192  # to copy so many bytes of the stack, beyond the page of the stack pointer
+TRAP = 40_000.0  # to stop a thread at a debug register, and to lead it to advice
 _HASH, _PROBE = 4 * _STEP, 6 * _STEP
 _WORD = 2 * _STEP  # to read or write eight bytes of a record
 
@@ -91,6 +93,8 @@ def _reach(element: Element, alternative: Alternative, walk: bool) -> float:
     """The time to reach the tests: the call of the advice's function, or of the matcher's. ``walk``: control flows are
     looked for on the stack, here right around the event."""
     after = element.moment(alternative) is Moment.AFTER
+    if element.seen_late and is_access(alternative.point):
+        return TRAP
     found = CALL
     match alternative.point:
         case ControlFlow(outer=outer):

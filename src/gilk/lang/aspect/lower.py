@@ -61,8 +61,8 @@ class _Lowering:
         shared = Sharing.PROCESS if aspect.perprocess else Sharing.ANY
         return Automaton(
             aspect.name or f"#{number}",
-            tuple(map(self._element, aspect.elements)),
-            tuple(map(self._element, aspect.until)),
+            tuple(self._element(one, aspect.debugreg) for one in aspect.elements),
+            tuple(self._element(one, aspect.debugreg) for one in aspect.until),
             aspect.within,
             aspect.unique,
             Sharing.THREAD if aspect.perthread else shared,
@@ -75,9 +75,10 @@ class _Lowering:
             self._source.name,
             aspect.walk,
             aspect.verify,
+            aspect.debugreg,
         )
 
-    def _element(self, element: CheckedElement) -> Element:
+    def _element(self, element: CheckedElement, seen_late: bool) -> Element:
         advice = element.advice
         return Element(
             tuple(map(_alternative, element.alternatives)),
@@ -85,6 +86,7 @@ class _Lowering:
             element.repeated,
             self._places(element.places),
             self._source.line(element.span),
+            seen_late,
         )
 
     def _places(self, groups: Sequence[str]) -> tuple[str, ...]:

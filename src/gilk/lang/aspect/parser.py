@@ -15,7 +15,7 @@ from gilk.lang.aspect.tags import AspectTag
 from gilk.lang.syntax.source import Rejected, Source, Span
 from gilk.spec import duration
 
-_FLAGS = ("perthread", "perprocess", "partial", "verify", "walk")
+_FLAGS = ("perthread", "perprocess", "partial", "verify", "walk", "debugreg")
 _FOLDS = ("count", "sum", "min", "max", "avg", "stddev", "quantize")
 _MOST = 1 << 24  # instances
 

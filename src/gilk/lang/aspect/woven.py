@@ -106,7 +106,8 @@ class DryShadow:
     the function is inlined, or copied, "" if nowhere; None if there is no debug information that tells.
     ``advised_copies``: which of these have the advice, too, in words: ``inlined copy in main``, ``copy f.constprop.0``.
     ``tactics``: how many of the splices there are of each tactic. ``calls``: what the C calls, of the program and its
-    libraries. ``inside``: the threads that are in calls of the function now, by their numbers.
+    libraries. ``inside``: the threads that are in calls of the function now, by their numbers. ``registers``: how many
+    debug registers would watch the variable that ``function`` names; 0 if it names a function.
     """
 
     pid: int
@@ -126,6 +127,7 @@ class DryShadow:
     tactics: tuple[tuple[str, int], ...] = ()
     calls: tuple[str, ...] = ()
     inside: tuple[int, ...] = ()
+    registers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class WovenSummary:
     """The summary of a weaving. ``restored`` is None for a process that has ended. ``inside``: calls made by advice
     itself of functions that have advice. ``drops``: reports for which the buffer had no room. ``missed``: calls by
     threads that found every block of shared memory taken. ``accesses``: the number of instructions with advice on their
-    reads or writes. ``skipped``: calls whose advice had no room on the thread's stack of advice.
+    reads or writes. ``skipped``: calls whose advice had no room on the thread's stack of advice. ``variables``: how
+    many variables debug registers watched.
     """
 
     pid: int
@@ -145,3 +148,4 @@ class WovenSummary:
     notes: tuple[str, ...]
     accesses: int = 0
     skipped: int = 0
+    variables: int = 0

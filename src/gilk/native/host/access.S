@@ -95,4 +95,37 @@ gilk_access_enter:
 	too_late_to_begin
 	.previous
 
+/*
+ * A debug register has shown an access. The keeper has set the stack pointer to struct gilk_access, and this as the
+ * instruction pointer; all other registers are the program's. The advice on the read comes first. The last instruction
+ * takes the program's address and the whole frame off the stack at once: a signal handler may run before or after it.
+ */
+	.set	FRAME_FLAGS, 80
+	.set	FRAME_READ, 88
+	.set	FRAME_WRITE, 96
+	.set	FRAME_BACK, 120
+
+	.globl gilk_trapped
+gilk_trapped:
+	pushf
+	pop	FRAME_FLAGS(%rsp)
+	cld
+	mov	FRAME_READ(%rsp), %r11
+	test	%r11, %r11
+	jz	1f
+	call	gilk_access_enter
+	.globl gilk_trapped_read
+gilk_trapped_read:
+1:	mov	FRAME_WRITE(%rsp), %r11
+	test	%r11, %r11
+	jz	2f
+	call	gilk_access_enter
+	.globl gilk_trapped_written
+gilk_trapped_written:
+2:	mov	FRAME_R11(%rsp), %r11
+	push	FRAME_FLAGS(%rsp)
+	popf
+	lea	FRAME_BACK(%rsp), %rsp
+	ret	$FRAME-FRAME_BACK-8
+
 	.section .note.GNU-stack, "", @progbits

@@ -8,6 +8,7 @@
 #define GILK_CALLS_H
 
 #define GILK_RUNNING 224 /* struct gilk_block: advising.running */
+#define GILK_LEFT 232 /* advising.left: the stack pointer of the program, where advice on an access runs */
 #define GILK_HIGH 240 /* advising.high */
 
 struct gilk_frame {

@@ -32,6 +32,8 @@ static inline gilk_u64 gilk_own_pc(void)
 {
 	const struct gilk_access_site *site = gilk_own_site();
 
+	if (site->phase == GILK_ACCESS_TRAPPED)
+		return ((const struct gilk_access *)(gilk_block_load(GILK_LEFT) - GILK_ACCESS_FRAME))->size;
 	return (gilk_u64)(&site->pc + 1) + (gilk_u64)(long)site->pc;
 }
 

@@ -59,7 +59,7 @@ class MetAccess:
     returns the value, a write takes it. ``whole``: the bytes are the whole variable. ``functions``: image and name of
     each function with instructions that make such accesses; places refer to them by index. ``by_address``: the accesses
     are of memory that instances watch, wherever that lies; the value is then what the instruction accesses, as a
-    number.
+    number. ``trapped``: debug registers show the accesses, when they have been made.
     """
 
     start: int
@@ -70,6 +70,7 @@ class MetAccess:
     elements: tuple[MetElement, ...]
     functions: tuple[tuple[str, str], ...]
     by_address: bool = False
+    trapped: bool = False
 
     def at(self, moment: Moment) -> tuple[MetElement, ...]:
         return tuple(one for one in self.elements if one.moment is moment)
@@ -249,6 +250,8 @@ def _reaches(met: MetAccess) -> str:
 
 
 def _loaded(met: MetAccess) -> str:
+    if met.trapped:
+        return ""
     if met.write:
         return (
             "if (gilk_site->phase == GILK_ACCESS_AHEAD || gilk_site->phase == GILK_ACCESS_DECIDED) "
@@ -279,16 +282,32 @@ def _filled(met: MetAccess) -> str:
     there = "(const gilk_u8 *)gilk_access->address"
     offset = "" if met.by_address else "gilk_call.came.offset = gilk_access_offset(gilk_access, &gilk_variable);\n"
     came = "gilk_call.came.argument_0 = gilk_call.came.value;\n"
+    if met.trapped:
+        return offset + _trapped(met) + came + _seen(met) + "return;\n"
     bytes_ = _value(met, "gilk_", "gilk_access->bytes", "gilk_call.came.value")
     if not met.write:
         return offset + bytes_ + came
-    after = _after(met, "&gilk_own->came").replace("gilk_call->on", "gilk_own->on")
+    after = _seen(met)
     return f"""\
 {offset}if (gilk_site->phase == GILK_ACCESS_BEHIND) {{
 {_value(met, "gilk_", there, "gilk_call.came.value")}\
 {_value(met, "gilk_", "gilk_access->bytes", "gilk_call.came.old")}{came}{after}return;
 }}
 {bytes_}{_value(met, "gilk_", there, "gilk_call.came.old")}{came}"""
+
+
+def _seen(met: MetAccess) -> str:
+    """C that runs the matches behind an access that has been made."""
+    return _after(met, "&gilk_own->came").replace("gilk_call->on", "gilk_own->on")
+
+
+def _trapped(met: MetAccess) -> str:
+    """C that fills in what the keeper has told of an access."""
+    first = "gilk_access->bytes"
+    if not met.write:
+        return _value(met, "gilk_", first, "gilk_call.came.value")
+    written = _value(met, "gilk_", f"{first} + GILK_ACCESS_WRITTEN", "gilk_call.came.value")
+    return written + _value(met, "gilk_", first, "gilk_call.came.old")
 
 
 def _last(met: MetAccess) -> str:

@@ -90,6 +90,7 @@ class _Binder:
             partial="partial" in flags,
             verify="verify" in flags,
             walk="walk" in flags,
+            debugreg="debugreg" in flags,
             span=self._named.item.span,
         )
 
