@@ -12,6 +12,7 @@ from gilk.trace.calls import CallTable
 from gilk.trace.image_files import ImageFile
 from gilk.trace.probes import Inlined, ProbeRow, RefusedPoint
 from gilk.trace.programs import ProgramOutcome
+from gilk.trace.spent import Spent
 from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
 
@@ -24,7 +25,7 @@ class Result:
     are what they were, None if that cannot be known.
 
     ``programs``: of a tree that was followed, in the order in which they were executed. ``stacks``: the counted stacks,
-    the most frequent first.
+    the most frequent first. ``spent``: what the probes have taken, None if the costs of instruments are not known.
     """
 
     counts: dict[str, int]
@@ -40,6 +41,7 @@ class Result:
     inlined: Sequence[Inlined] = ()
     programs: Sequence[ProgramOutcome] = ()
     stacks: Sequence[CountedStack] = ()
+    spent: Spent | None = None
 
     @property
     def lost(self) -> dict[str, int]:
