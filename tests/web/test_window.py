@@ -80,6 +80,7 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     page.get_by_role("button", name="Count every block").click()
     page.get_by_role("button", name="Preview the plan").click()
     expect(page.get_by_text("points can be had")).to_be_visible()
+    expect(page.locator("#pane")).to_contain_text(re.compile(r"a hit costs the program about: count [\d.]+ ns\."))
     page.get_by_text("As a command").last.click()
     expect(page.locator("#pane pre").first).to_have_text(
         f"gilk run -p {loop.pid} -i 'dispatch:@0:pre=count' -i 'dispatch:blocks=count'"
@@ -92,8 +93,18 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     expect(page.locator("g.heat6").first).to_be_attached()
     suits(page, "counted blocks")
     status = page.locator("#top .status")
-    expect(status).to_have_text(re.compile(r"^1 session, 0 dropped, gilk takes [\d.]+ % of a processor$"))
+    expect(status).to_have_text(
+        re.compile(r"^1 session, 0 dropped; of a processor, probes take [\d.]+ %, gilk [\d.]+ %$")
+    )
     page.go_forward()
+    page.get_by_text("What the probes cost").click()
+    row = page.get_by_role("table", name="Cost of each point").locator("tbody tr").first
+    expect(row).to_have_text(re.compile(r"^work:dispatch:@\d+:precount[\d\s]+[\d.]+ ns[\d.]+ .s$"))
+    expect(page.locator("dl.facts")).to_contain_text(
+        re.compile(r"taken by probesabout [\d.]+ \S+ \([\d.]+ % of a processor\)")
+    )
+    suits(page, "costs of points")
+    narrow(page, "costs of points")
     pause, facts = page.get_by_role("button", name="Pause the view"), page.locator("dl.facts")
     pause.click()
     expect(pause).to_have_attribute("aria-pressed", "true")

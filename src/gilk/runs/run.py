@@ -296,7 +296,7 @@ class Run:
         return Progress(time.monotonic() - self._began, hits, records, drops)
 
     def spent(self) -> Spent | None:
-        """The time that the probes have taken of the processes until now; None if the costs of instruments are not known."""
+        """The time that the probes have taken until now; None if the costs of instruments are not known."""
         if self.costs is None:
             return None
         seconds = self._lasted / 1e9 or time.monotonic() - self._began

@@ -23,8 +23,8 @@ _MOST: Final = 200  # the most points that are told of one by one
 
 @dataclass(frozen=True)
 class HitCosts:
-    """The time that a hit takes, in ns, by the names of the built-in instruments. A hit of ``time`` is a call: its entry and its
-    return.
+    """The time that a hit takes, in ns, by the names of the built-in instruments. A hit of ``time`` is a call: its
+    entry and its return.
     """
 
     ns: Mapping[str, float]

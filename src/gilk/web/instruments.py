@@ -11,6 +11,7 @@ from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.commands import PaneRequest, run_command
+from gilk.web.costs import CostPages
 from gilk.web.grants import KERNEL, LAB, Grants, title_of
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
@@ -24,8 +25,8 @@ _FORM: Final = "POINTS=INSTRUMENT, FUNCTIONS=@STRATEGY, or an object of request,
 
 
 class InstrumentPages:
-    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit) -> None:
-        self._grants, self._sessions, self._audit = grants, sessions, audit
+    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit, costs: CostPages) -> None:
+        self._grants, self._sessions, self._audit, self._costs = grants, sessions, audit, costs
         slow = ToldError("c-too-slow", "the compiler took too long, and was ended", "", 503)
         self._workers = TimedWorkers("gilk.web.c_worker", slow)
 
@@ -68,6 +69,7 @@ class InstrumentPages:
             raise ToldError("other-target", "a session in the lab is begun at /session/lab")
         if any(each.text.startswith(f"{KERNEL}:") for each in requests):
             raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
+        self._costs.wanted()
         session = self._sessions.begin(identity, title_of(name), requests, text)
         command = run_command(name.removeprefix("pid:"), requests, text)
         return (await self._audit.noted(session, command)).shown()

@@ -27,6 +27,7 @@ from gilk.api.runs import Progress, report
 from gilk.api.traces import Tracing, prepare_kernel_trace
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
+from gilk.web.costing import Costing
 from gilk.web.d_answers import DAnswers
 from gilk.web.d_limits import TOO_SLOW
 from gilk.web.forked import ForkedWorker
@@ -59,7 +60,7 @@ class LabHost:
         self._output = KeptOutput()
         self._ending = False  # whether the session is to end
         self._left_out = False  # whether the report of the session is not wanted
-        self._pace = Pace()
+        self._pace, self._costing = Pace(), Costing()
         self.over = False
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
@@ -244,7 +245,7 @@ class LabHost:
             self.over = True
 
     def _now(self, running: LiveRun, progress: Progress) -> Json:
-        return {**state_of(running, progress), **(self._output.to_json() if running.command else {})}
+        return {**state_of(running, progress, self._costing), **(self._output.to_json() if running.command else {})}
 
 
 def _command(given: Json) -> list[str]:

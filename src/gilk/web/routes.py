@@ -27,6 +27,7 @@ from gilk.web.assets import Assets
 from gilk.web.audit import Audit
 from gilk.web.children import ServerChild, ToldError
 from gilk.web.commands import d_commands, lab_command
+from gilk.web.costs import CostPages
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
 from gilk.web.following import FollowedSession
@@ -67,8 +68,9 @@ class Window:
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
         self.traces = TracePages(grants, self._files)
         self.tracing = TracingPages(grants, self.sessions, audit)
+        self.costs = CostPages(grants.acts)
         self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
-        self.instruments = InstrumentPages(grants, self.sessions, audit)
+        self.instruments = InstrumentPages(grants, self.sessions, audit, self.costs)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image, the state of the survey
 
@@ -95,6 +97,7 @@ class Window:
         await self.lab.stop()
         self.d.stop()
         self.instruments.stop()
+        self.costs.stop()
         self._files.stop()
         for worker in self._workers.values():
             worker.kill()
@@ -156,13 +159,16 @@ class Window:
         return {"page": name, "text": manual.paragraph(name, heading) if heading else manual.page(name), "at": heading}
 
     async def status(self, _request: Request) -> Json:
-        """The line at the top of each page. ``processor`` is in seconds: whoever looks twice knows the share."""
+        """The line at the top of each page. ``processor``, gilk's own work, and ``probes``, the time that probes have
+        taken of programs, are in seconds: whoever looks twice knows the share.
+        """
         from gilk.api.machine import own_time  # imported here: the server begins without it
 
         under_way = [session for session in self.sessions.all() if not session.end]
         return {
             "sessions": len(under_way),
             "drops": sum(session.state.get("drops", 0) for session in under_way),
+            "probes": round(sum((each.state.get("cost") or {}).get("ns", 0) for each in self.sessions.all()) / 1e9, 6),
             "processor": round(await asyncio.to_thread(own_time), 3),
             "at": round(time.monotonic(), 3),
         }
@@ -340,8 +346,9 @@ def _looking(what: str, name: str, *words: str) -> str:
 def routes(window: Window) -> list[BaseRoute]:
     twins = {
         "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
-        "/status.json": window.status, "/about.json": window.about, "/target/{target}.json": window.target,
-        "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
+        "/status.json": window.status, "/costs.json": window.costs.page, "/about.json": window.about,
+        "/target/{target}.json": window.target, "/target/{target}/symbols.json": window.symbols,
+        "/target/{target}/function.json": window.function,
         "/target/{target}/source.json": window.source, "/target/{target}/d.json": window.d.page,
         "/target/{target}/trace.json": window.tracing.page, "/session/{number}.json": window.session,
         "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
