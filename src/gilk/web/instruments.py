@@ -13,6 +13,7 @@ from gilk.web.children import ToldError
 from gilk.web.commands import PaneRequest, run_command
 from gilk.web.costs import CostPages
 from gilk.web.grants import KERNEL, LAB, Grants, title_of
+from gilk.web.interval import interval
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
@@ -20,7 +21,6 @@ Json = dict[str, Any]
 _WITHIN: Final = 30.0  # the seconds in which the worker must answer; it ends the compiler before that
 _MOST_TEXT: Final = 64 << 10  # the most bytes of a C text
 _MOST_REQUESTS: Final = 1000
-_LONGEST: Final = 999_999  # the most seconds of a start or a stop
 _FORM: Final = "POINTS=INSTRUMENT, FUNCTIONS=@STRATEGY, or an object of request, start and stop"
 
 
@@ -89,14 +89,4 @@ def _request_of(found: Any) -> PaneRequest:
         return PaneRequest(found)
     if not isinstance(found, dict) or set(found) != {"request", "start", "stop"} or type(found["request"]) is not str:
         raise ToldError("bad-request", f"a request is {_FORM}")
-    start, stop = _seconds(found["start"]), None if found["stop"] is None else _seconds(found["stop"])
-    if stop is not None and stop <= start:
-        raise ToldError("bad-request", f"{found['request']} stops after {stop:g} s, and starts after {start:g} s")
-    return PaneRequest(found["request"], start, stop)
-
-
-def _seconds(value: Any) -> float:
-    """A time in seconds, to the millisecond. Raises ToldError `bad-request`."""
-    if type(value) not in (int, float) or not 0 <= value <= _LONGEST:
-        raise ToldError("bad-request", f"times are from 0 to {_LONGEST} seconds")
-    return round(float(value), 3)
+    return PaneRequest(found["request"], *interval(found["request"], found["start"], found["stop"]))
