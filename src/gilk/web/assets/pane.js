@@ -5,6 +5,7 @@ import { fileId, h, lines, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { listed as timesOf, timed, timesField } from "./times.js";
+import { typedField } from "./typed.js";
 import { costOf } from "./costs.js";
 import { field as cField, instruments, isC, text as cText } from "./c.js";
 
@@ -65,6 +66,7 @@ function draw(target) {
   show(place, h("section", { "aria-label": "Instruments chosen" },
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
     list,
+    typedField(target, (text) => add(target, text)),
     running && !lab ? costOf(requests) : null,
     lab ? workloadField(again) : null,
     running && !lab ? cField(listed, again) : null,
