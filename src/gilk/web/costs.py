@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from typing import Any, Final
+from typing import Any
 
 from starlette.requests import Request
 
+from gilk.web.printed import printed
+
 Json = dict[str, Any]
-_WITHIN: Final = 120.0  # the seconds that measuring may take, on a busy machine
 
 
 class CostPages:
@@ -39,16 +38,4 @@ class CostPages:
 
 
 async def _measured() -> Json:
-    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "gilk.web.costing", stdin=none, stdout=pipe, stderr=none, start_new_session=True
-    )  # fmt: skip
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), _WITHIN)
-        found: Json = json.loads(output)
-        return found
-    except (TimeoutError, ValueError):
-        return {"each_ns": None, "why": "measuring has failed, or has taken too long"}
-    finally:
-        if process.returncode is None:
-            process.kill()
+    return await printed("gilk.web.costing") or {"each_ns": None, "why": "measuring has failed, or has taken too long"}

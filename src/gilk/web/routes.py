@@ -7,9 +7,7 @@ Every request that changes something is a POST. The guard (guard.py) is passed b
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
-import sys
 import time
 from typing import Any, Final
 
@@ -37,6 +35,7 @@ from gilk.web.instruments import InstrumentPages, requests_of
 from gilk.web.keys import Keys
 from gilk.web.lab import Lab
 from gilk.web.live import live
+from gilk.web.printed import printed
 from gilk.web.sessions import Sessions
 from gilk.web.sources import source
 from gilk.web.tables import table_routes
@@ -50,10 +49,9 @@ PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
     "/target/{target}/function", "/target/{target}/d", "/target/{target}/trace", "/session/{number}",
     "/experiment/{file}", "/traces",
-    "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/sql",
-    "/diff",
+    "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/plot",
+    "/file/{file}/sql", "/diff",
 )  # fmt: skip
-_DOCTOR_WITHIN: Final = 120.0
 
 
 class Window:
@@ -139,16 +137,9 @@ class Window:
 
     async def doctor(self, _request: Request) -> Json:
         """The findings of `gilk doctor --json`, which runs in a process of its own because it tries things out."""
-        command = (sys.executable, "-P", "-m", "gilk", "doctor", "--json")
-        pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec(*command, stdin=none, stdout=pipe, stderr=none)
-        try:
-            output, _ = await asyncio.wait_for(process.communicate(), _DOCTOR_WITHIN)
-            found: Json = json.loads(output)
-        except (TimeoutError, ValueError):
-            if process.returncode is None:
-                process.kill()
-            raise ToldError("doctor-failed", "gilk doctor did not answer", "run it in a terminal", 500) from None
+        found = await printed("gilk", "doctor", "--json")
+        if found is None:
+            raise ToldError("doctor-failed", "gilk doctor did not answer", "run it in a terminal", 500)
         return {**found, "command": "gilk doctor"}
 
     async def help(self, request: Request) -> Json:
@@ -357,7 +348,8 @@ def routes(window: Window) -> list[BaseRoute]:
         "/file/{file}/timeline/find.json": window.traces.find,
         "/file/{file}/timeline/progress.json": window.traces.progress, "/diff.json": window.traces.diff,
         "/file/{file}/tree.json": window.traces.tree, "/file/{file}/flame.json": window.traces.flame,
-        "/file/{file}/anomalies.json": window.traces.anomalies, "/file/{file}/sql.json": window.traces.sql,
+        "/file/{file}/anomalies.json": window.traces.anomalies, "/file/{file}/plot.json": window.traces.plot,
+        "/file/{file}/sql.json": window.traces.sql,
     }  # fmt: skip
     asked = {
         "/target/{target}/d/check.json": window.d.check, "/target/{target}/d/words.json": window.d.words,

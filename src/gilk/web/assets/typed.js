@@ -14,5 +14,5 @@ export function typedField(target, add) {
     if (!/^[^=]+=[^=]+$/.test(text)) return notice(`That is POINTS=INSTRUMENT, as ${example}, or FUNCTIONS=@STRATEGY.`);
     field.value = "";
     return add(text);
-  } }, h("span", null, "By name:"), field, h("button", null, "Add"), h("a", { href: "/help/cli/run" }, "What can be typed"));
+  } }, h("span", null, "Instrument by name:"), field, h("button", null, "Add"), h("a", { href: "/help/cli/run" }, "What can be typed"));
 }
