@@ -148,6 +148,7 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
         progress = running.progress()
         with suppress(ServerEnded, LeftOutError):
             result = report(running.sum_up(summing.tell)).to_json()
+            progress.records = result["records"]  # the last ones have only now been read
             host.costing.look(running)
             channel.send({"state": {**state_of(running, progress, host.costing), **spent, "report": result}})
 

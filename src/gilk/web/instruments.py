@@ -10,11 +10,12 @@ from starlette.requests import Request
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
-from gilk.web.commands import PaneRequest, run_command
+from gilk.web.commands import PaneRequest, lab_command, run_command
 from gilk.web.costs import CostPages
+from gilk.web.d_routes import check_text
 from gilk.web.grants import KERNEL, LAB, Grants, title_of
 from gilk.web.interval import interval
-from gilk.web.sessions import Sessions
+from gilk.web.sessions import SessionMachine, Sessions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
@@ -43,6 +44,23 @@ class InstrumentPages:
         self._check_c(asked["text"])
         return await self._begun(asked["target"], requests_of(asked["requests"]), asked["text"])
 
+    async def begin_in_lab(self, request: Request, lab: SessionMachine) -> Json:
+        """Put instruments into the lab's kernel, and run a command there, if there is one."""
+        asked = await given(request, requests=list, workload=str)
+        return await self._begun_in_lab(lab, requests_of(asked["requests"]), asked["workload"])
+
+    async def begin_c_in_lab(self, request: Request, lab: SessionMachine) -> Json:
+        """The same, of instruments some of which are functions of the C text `text`. Raises ToldError `not-granted`."""
+        asked = await given(request, requests=list, workload=str, text=str)
+        self._check_c(asked["text"])
+        return await self._begun_in_lab(lab, requests_of(asked["requests"]), asked["workload"], asked["text"])
+
+    async def name_c(self, request: Request) -> Json:
+        """The functions of a C text, which is not compiled. Raises ToldError `not-granted`."""
+        text = (await given(request, text=str))["text"]
+        self._check_c(text)
+        return await self._workers.answer("c", _WITHIN, "names", text=text)
+
     async def check_c(self, request: Request) -> Json:
         """The functions of a C text, and what the compiler finds wrong. Raises ToldError `not-granted`."""
         text = (await given(request, text=str))["text"]
@@ -58,6 +76,14 @@ class InstrumentPages:
             raise ToldError("bad-request", "the text has half of a letter in it (a lone surrogate)") from None
         if too_long or "\0" in text:
             raise ToldError("bad-request", f"the text has more than {_MOST_TEXT >> 10} kB, or a NUL")
+
+    async def _begun_in_lab(
+        self, lab: SessionMachine, requests: list[PaneRequest], workload: str, text: str = ""
+    ) -> Json:  # fmt: skip
+        title = title_of(self._grants.target(LAB))
+        check_text(workload)
+        session = self._sessions.begin_lab(lab, title, requests, workload.strip(), text)
+        return (await self._audit.noted(session, lab_command(requests, workload.strip(), text))).shown()
 
     async def _begun(self, identity: str, requests: list[PaneRequest], text: str = "") -> Json:
         name = self._grants.target(identity)

@@ -27,6 +27,7 @@ from gilk.api.runs import Progress, report
 from gilk.api.traces import Tracing, prepare_kernel_trace
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
+from gilk.web.commands import C_FILE
 from gilk.web.costing import Costing
 from gilk.web.d_answers import DAnswers
 from gilk.web.d_limits import TOO_SLOW
@@ -155,7 +156,8 @@ class LabHost:
     def _begin_run(self, given: Json) -> Callable[[Message], None]:
         """A run whose instruments are in, and whose command runs. Raises GilkError; then nothing has changed."""
         self._output = KeptOutput()
-        requests = [LiveRequest(*each) for each in given["requests"]]
+        texts = {C_FILE: given["text"]} if given["text"] else {}
+        requests = [LiveRequest(request, start, stop, texts) for request, start, stop in given["requests"]]
         running = prepare_kernel_live(requests, self._kernel, _command(given), self._output.take)
         running.begin()
         return partial(self._run, running)
@@ -172,6 +174,7 @@ class LabHost:
             result: Json | None = None
             with suppress(LeftOutError):
                 result = report(running.sum_up(summing.tell)).to_json()
+                progress.records = result["records"]  # the last ones have only now been read
             with suppress(ServerEnded):
                 self._channel.send({"state": {**self._now(running, progress), **spent, "report": result}})
         if running.lost is not None:

@@ -24,7 +24,7 @@ from gilk.web.answers import answering, given, not_routed, whole_number
 from gilk.web.assets import Assets
 from gilk.web.audit import Audit
 from gilk.web.children import ServerChild, ToldError
-from gilk.web.commands import d_commands, lab_command
+from gilk.web.commands import d_commands
 from gilk.web.costs import CostPages
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
@@ -251,12 +251,10 @@ class Window:
         return await self._asked("preview", target=name, requests=requests)
 
     async def begin_lab(self, request: Request) -> Json:
-        """Put instruments into the lab's kernel, and run a command there, if there is one."""
-        asked = await given(request, requests=list, workload=str)
-        name, requests = self.grants.target(LAB), requests_of(asked["requests"])
-        check_text(asked["workload"])
-        session = self.sessions.begin_lab(self.lab, title_of(name), requests, asked["workload"].strip())
-        return (await self.audit.noted(session, lab_command(requests, asked["workload"].strip()))).shown()
+        return await self.instruments.begin_in_lab(request, self.lab)
+
+    async def begin_lab_c(self, request: Request) -> Json:
+        return await self.instruments.begin_c_in_lab(request, self.lab)
 
     async def begin_lab_trace(self, request: Request) -> Json:
         return await self.tracing.begin_in_lab(request, self.lab)
@@ -364,6 +362,7 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
         "/session/trace": window.tracing.begin, "/session/lab": window.begin_lab,
+        "/session/lab/c": window.begin_lab_c, "/c/names.json": window.instruments.name_c,
         "/session/lab/d": window.begin_lab_d, "/session/lab/trace": window.begin_lab_trace,
         "/lab/start": window.start_lab, "/lab/end": window.end_lab,
     }  # fmt: skip
