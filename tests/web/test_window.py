@@ -307,6 +307,8 @@ def test_a_d_programs_output_is_shown(page: Page, window: Served, loop: Loop) ->
     page.get_by_label("Program", exact=True).fill('pid$target::dispatch:entry /++n == 5/ { printf("<b>%d", n); }')
     page.get_by_role("button", name="Begin").click()
     expect(page.get_by_label("Output of the program")).to_contain_text("<b>5")
+    told = re.compile(r"^1 session, 0 dropped; of a processor, gilk takes [\d.]+ %$")  # and nothing of its probes
+    expect(page.locator("#top .status")).to_have_text(told)
     suits(page, "a D program")
     page.get_by_role("button", name="Take out").click()
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()

@@ -151,7 +151,8 @@ class Window:
 
     async def status(self, _request: Request) -> Json:
         """The line at the top of each page. ``processor``, gilk's own work, and ``probes``, the time that probes have
-        taken of programs, are in seconds: whoever looks twice knows the share.
+        taken of programs, are in seconds: whoever looks twice knows the share. ``unknown``: how many sessions have
+        probes whose time is not known.
         """
         from gilk.api.machine import own_time  # imported here: the server begins without it
 
@@ -159,6 +160,7 @@ class Window:
         return {
             "sessions": len(under_way),
             "drops": sum(session.state.get("drops", 0) for session in under_way),
+            "unknown": sum(not session.state.get("cost") for session in under_way),
             "probes": round(sum((each.state.get("cost") or {}).get("ns", 0) for each in self.sessions.all()) / 1e9, 6),
             "processor": round(await asyncio.to_thread(own_time), 3),
             "at": round(time.monotonic(), 3),

@@ -33,7 +33,7 @@ async function look(place) {
 function words(now) {
   if (!now.sessions) return null;
   return h("span", null, `${plural(now.sessions, "session")}, ${number(now.drops)} dropped`,
-    before && now.at > before.at ? `; of a processor, probes take ${share(now, "probes")}, gilk ${share(now, "processor")}` : "");
+    before && now.at > before.at ? `; of a processor, ${now.unknown === now.sessions ? "" : `probes take ${now.unknown ? "at least " : ""}${share(now, "probes")}, `}gilk ${now.unknown === now.sessions ? "takes " : ""}${share(now, "processor")}` : "");
 }
 
 function share(now, what) {
