@@ -389,6 +389,22 @@ def test_pages_are_accessible(page: Page, window: Served, loop: Loop) -> None:
         narrow(page, path)
 
 
+def test_findings_of_the_doctor_with_long_words_fit_on_a_narrow_page(page: Page, window: Served) -> None:
+    finding = {
+        "name": "driver",
+        "status": "warn",
+        "found": "6.18.44-" + "x" * 40,
+        "means": f"{'KERNEL:' * 9} take it",
+        "fix": "y" * 50,
+    }
+    told = {"ok": True, "checks": [finding], "command": "gilk doctor"}
+    page.route("**/doctor.json", lambda route: route.fulfill(json=told))
+    opened(page, window, "/doctor")
+    expect(page.get_by_role("table", name="Findings")).to_contain_text("with a limit")
+    suits(page, "doctor")
+    narrow(page, "doctor")
+
+
 def test_a_page_shows_the_content_of_its_json(page: Page, window: Served, loop: Loop) -> None:
     with page.expect_response("**/symbols.json*") as answered:
         functions(page, window, "work")
