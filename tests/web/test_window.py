@@ -72,6 +72,9 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     assert "q=dispat" in page.url
     page.get_by_role("link", name="dispatch", exact=True).click()
     page.get_by_role("button", name="@0:pre", exact=False).first.click()
+    live = asking.get(f"/target/{asking.target(loop.pid)}/function.json?at=dispatch")["blocks"][0]["live"]
+    expect(page.locator("p.live")).to_have_text(f"Live at the head of @0: {' '.join(live)}.")
+    assert {"rdi", "rsi"} <= set(live), "its arguments"
     page.locator("path.wide-edge").filter(has_text="@0->@1: a click picks @0:post").dispatch_event("click")
     expect(page.get_by_role("button", name="@0:post", exact=False).first).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Leave out dispatch:@0:post=count").click()
