@@ -46,6 +46,16 @@ def test_the_cost_is_that_of_a_hit_times_the_hits(tmp_path: Path, monkeypatch: p
     assert first["unknown"] == 0
 
 
+def test_the_cost_of_a_tree_has_the_programs_that_are_over(tmp_path: Path) -> None:
+    program = compile_text(tmp_path, "calls", CALLS, "-O1")
+    words = ("run", "--cost", "--json", "--follow", "-i", "calls:f:entry=count", "-i", "calls:g:entry=time")
+    done = run_gilk(*words, "--", "sh", "-c", f"{program}; {program}; true")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    hits = {one["point"]: one["hits"] for one in report["cost"]["points"]}
+    assert hits == {"calls:f:entry": 2000, "calls:g:entry": 20} and report["counts"] == {"calls:f:entry": 2000}
+
+
 def test_a_program_that_ends_while_it_is_measured_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(costs, "cost_program", lambda: contextlib.nullcontext(Path("/bin/true")))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gilk.session.base import BaseSession
+from gilk.session.broker.client_session import ClientSession
 from gilk.trace.calls import CallTable
 from gilk.trace.image_files import ImageFile
 from gilk.trace.probes import Inlined, ProbeRow, RefusedPoint
@@ -65,7 +66,7 @@ def refused_by_point(result: Result) -> dict[str, str]:
 @dataclass(frozen=True)
 class SessionOutcome:
     """The outcome of one session. ``who``: its target; ``rows``: its probes; ``images``: the files of their
-    images."""
+    images; ``measured``: as in runs/spent.py."""
 
     who: str
     rows: tuple[ProbeRow, ...]
@@ -79,6 +80,7 @@ class SessionOutcome:
     numbers: dict[str, float]
     images: tuple[ImageFile, ...] = ()
     stacks: tuple[CountedStack, ...] = ()
+    measured: bool = False
 
 
 def outcome_of(session: BaseSession) -> SessionOutcome:
@@ -96,7 +98,7 @@ def outcome_of(session: BaseSession) -> SessionOutcome:
     return SessionOutcome(
         session.code.who, session.rows, session.counts(), session.tactics(), session.refusals(),
         session.refused_points(), session.doubts(), session.restored, session.goes_on, figures,
-        session.images, tuple(session.stacks()),
+        session.images, tuple(session.stacks()), isinstance(session, ClientSession),
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from gilk.runs.outcome import (
 from gilk.runs.presence import Presence, let_go
 from gilk.runs.progress import Progress, SumTell, in_silence
 from gilk.runs.sample_columns import kinds_of, schema_of
-from gilk.runs.spent import spent
+from gilk.runs.spent import CostedPart, part_of, spent
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.executing import in_one_program
 from gilk.session.inlined import NamedFunctions
@@ -300,7 +300,11 @@ class Run:
         if self.costs is None:
             return None
         seconds = self._lasted / 1e9 or time.monotonic() - self._began
-        return spent(self.sessions, self.tally, self.costs, seconds)
+        return spent(self._costed(), self.tally, self.costs, seconds)
+
+    def _costed(self) -> list[CostedPart]:
+        """The probes and counts of all sessions, also of those that are over."""
+        return [part_of(session) for session in self.sessions]
 
     def _keep(self, table: pa.Table) -> None:
         if self.costs is not None:
