@@ -11,6 +11,7 @@ from gilk.render.histogram import Histogram
 from gilk.render.report import RunReport, losses, refused_by_name, top_counts
 from gilk.render.trace_report import TraceReport
 from gilk.trace.probes import RefusedPoint
+from gilk.trace.spent import ProbeCost, Spent
 from gilk.trace.traced import TraceDescription
 
 FULL = RunReport(
@@ -108,3 +109,13 @@ def test_the_highest_counts_come_first_and_the_rest_is_counted() -> None:
     text = top_counts({f"f{n}": n for n in range(30)}, terminal=False)
     assert text.splitlines()[1] == "   29  f29"
     assert text.splitlines()[-2:] == ["and 9 points with lower counts", "1 point never reached"]
+
+
+def test_a_report_tells_what_the_probes_have_taken_and_of_which_that_is_not_known() -> None:
+    probes = (ProbeCost("f:entry", "time", 1_000_000, 38.0), ProbeCost("g:entry", "count", 50, 2.5))
+    report = RunReport(spent=Spent(probes, 1, {"count": 2.5, "time": 38.0}, 2.0))
+    assert "cost of the probes: about 38ms, 1.90% of a processor (a hit: count 2.5ns, time 38.0ns)\n" in report.render()
+    assert "1 point without a known cost: C, stacks, conditions, the kernel\n" in report.render()
+    told = report.to_json()["cost"]
+    assert (told["ns"], told["share"], told["unknown"]) == (38_000_125, 0.019, 1)
+    assert "cost" not in RunReport().to_json() and "cost" not in RunReport().render()

@@ -46,7 +46,7 @@ def _run(package: Path, program: Path, *words: str) -> subprocess.CompletedProce
         **os.environ, "PYTHONPATH": str(package), "GILK_CACHE": str(package.parent / "cache"), "CC": "/nowhere/cc",
     }  # fmt: skip
     inserts = [word for each in words for word in ("-i", each)]
-    command = [sys.executable, "-P", "-m", "gilk", "run", "--json", *inserts, "--", program]
+    command = [sys.executable, "-P", "-m", "gilk", "run", "--cost", "--json", *inserts, "--", program]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
 
 
@@ -55,7 +55,7 @@ def test_a_package_counts_and_records_without_a_compiler(package: Path, tmp_path
     done = _run(package, program, "f:entry=count", "f:return=stamp", "main:entry=time", "main:entry=args")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
-    assert report["counts"] == {"counted:f:entry": 7}
+    assert report["counts"] == {"counted:f:entry": 7} and report["cost"]["each_ns"].keys() >= {"count", "stamp"}
     assert (report["records"], list(report["latency"]), report["restored"]) == (7 + 2 + 1, ["main"], True)
     (package / runtime_file.SHIPPED.relative_to(ROOT / "src")).unlink()
     assert "no-compiler" in _run(package, program, "f:entry=count").stdout  # negative control

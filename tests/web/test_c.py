@@ -42,6 +42,9 @@ def window(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 def test_a_problem_is_at_its_word(asking: Asking) -> None:
     assert asking.post("/c/check.json", text=GOOD) == {"functions": ["twice", "named"], "problems": []}
+    assert asking.post("/c/names.json", text=WRONG) == {"functions": ["twice", "named"], "problems": []}
+    (nothing,) = asking.post("/c/names.json", text="int x;")["problems"]
+    assert "no function" in nothing["message"]
     (found,) = asking.post("/c/check.json", text=WRONG)["problems"]
     assert WRONG[found["start"] : found["end"]] == "zwei" and "zwei" in found["message"]
     assert (found["line"], found["column"]) == (6, WRONG.splitlines()[5].index("zwei") + 1)
@@ -91,7 +94,9 @@ def test_only_a_window_that_may_takes_c(loop: Loop, tmp_path: Path) -> None:
         requests = ["dispatch:entry=mine.c:twice"]
         told = asking.post("/session/c", target=asking.target(loop.pid), requests=requests, text=GOOD)
         assert told["error"]["slug"] == "not-granted"
-        assert asking.post("/c/check.json", text=GOOD)["error"]["slug"] == "not-granted"
+        for path, more in (("/c/check.json", {}), ("/c/names.json", {}),
+                           ("/session/lab/c", {"requests": requests, "workload": ""})):  # fmt: skip
+            assert asking.post(path, text=GOOD, **more)["error"]["slug"] == "not-granted", path
         assert (
             asking.post("/session", target=asking.target(loop.pid), requests=requests)["error"]["slug"] == "c-not-live"
         )

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -314,6 +315,17 @@ def test_files_out_of_reach_are_refused(asking: Asking, folder: Path, tmp_path: 
     long = "x" * (65 << 10)
     other = asking.post("/experiment/save", file=identity_of_file(folder / "new.toml"), text=long, digest="")
     assert other["error"]["slug"] == "bad-request"
+
+
+@pytest.mark.parametrize("times", ["2 1", "1 1", "-1", "inf", "nan", "1e9", "x", "", "1 2 3"])
+def test_times_that_cannot_be_are_refused_as_in_a_session(asking: Asking, folder: Path, loop: Loop, times: str) -> None:
+    target, new = asking.target(loop.pid), identity_of_file(folder / "unwritten.toml")
+    asked = urlencode([("for", target), ("i", "dispatch:entry=count"), ("times", times)])
+    assert asking.get(f"/experiment/{new}.json?{asked}")["error"]["slug"] == "bad-request"
+    both = [float(word) for word in times.split() if word != "x"]
+    if len(both) == 2:
+        wanted = {"request": "dispatch:entry=count", "start": both[0], "stop": both[1]}
+        assert asking.post("/session", target=target, requests=[wanted])["error"]["slug"] == "bad-request"
 
 
 def test_hostile_names_are_shown_as_text(page: Page, window: Served, folder: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import wait_for
@@ -239,31 +239,58 @@ def test_refused_d_programs_change_nothing(up: Asking, text: str, slug: str) -> 
     assert "No such file" in run(up, [GETSID], "ls /tmp/nothing")["printed"]
 
 
+def press(page: Page, wanted: Locator, by: str) -> None:
+    if by == "mouse":
+        wanted.click()
+        return
+    reach(page, wanted)
+    page.keyboard.press("Enter")
+
+
+def type_in(page: Page, field: Locator, text: str, by: str) -> None:
+    """Replace what is in a field, and leave it."""
+    if by == "mouse":
+        field.fill(text)
+        field.blur()
+        return
+    reach(page, field)
+    page.keyboard.press("Control+A")
+    page.keyboard.type(text)
+    page.keyboard.press("Tab")
+
+
 @pytest.mark.stress
-def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up: Asking, folder: Path) -> None:
+@pytest.mark.parametrize("by", ["mouse", "keyboard"])
+def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up: Asking, folder: Path, by: str) -> None:
     """An experiment from the list of chosen instruments to the time line of its samples; each repetition has a machine
     of its own, as on the command line."""
     opened(page, window, f"{FUNCTIONS}&q=__x64_sys_getsid")
-    page.get_by_role("button", name="Count calls of __x64_sys_getsid").click()
-    page.get_by_role("button", name="Time calls of __x64_sys_getsid").click()
-    page.get_by_label("Function", exact=True).fill("pipe_write")
-    page.get_by_role("button", name="Count calls of pipe_write").click()
+    press(page, page.get_by_role("button", name="Count calls of __x64_sys_getsid"), by)
+    press(page, page.get_by_role("button", name="Time calls of __x64_sys_getsid"), by)
+    type_in(page, page.get_by_label("Function", exact=True), "pipe_write", by)
+    press(page, page.get_by_role("button", name="Count calls of pipe_write"), by)
     workload = 'python3 -ISc "import os; [os.getsid(0) for _ in range(700)]"; echo "it\'s" | cat'
-    page.get_by_label("Command that runs in the lab").fill(workload)
-    page.get_by_role("button", name="As an experiment").click()
+    type_in(page, page.get_by_label("Command that runs in the lab"), workload, by)
+    press(page, page.get_by_role("button", name="As an experiment"), by)
     expect(page.get_by_role("slider")).to_have_count(6)
-    page.get_by_label("Samples to").fill("lab.parquet")
-    page.get_by_label("Samples to").blur()
-    start = page.get_by_role("spinbutton", name="Start of kernel:pipe_write:entry=count in seconds")
-    start.fill("0.2")
-    start.blur()
-    expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile("lab.parquet(.|\n)*start = 0.2\n"))
+    type_in(page, page.get_by_label("Samples to"), f"{by}.parquet", by)
+    expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile(f"{by}.parquet"))
+    if by == "mouse":
+        type_in(
+            page, page.get_by_role("spinbutton", name="Start of kernel:pipe_write:entry=count in seconds"), "0.2", by
+        )
+    else:
+        reach(page, page.get_by_role("slider", name="Start of kernel:pipe_write:entry=count"))
+        for start in ("0.1", "0.2"):
+            page.keyboard.press("ArrowRight")
+            expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile(f"start = {start}\n"))
+    expect(page.get_by_label("The file", exact=True)).to_have_value(re.compile(f"{by}.parquet(.|\n)*start = 0.2\n"))
     suits(page, "an experiment in the lab")
     narrow(page, "an experiment in the lab")
-    page.get_by_role("button", name="Begin").click()
+    press(page, page.get_by_role("button", name="Begin"), by)
     out = page.get_by_text("the code was compared: it is what it was")
     expect(out).to_be_visible(timeout=1000 * PATIENCE)
-    (file,) = folder.glob("*.toml")
+    (file,) = (each for each in folder.glob("*.toml") if f"{by}.parquet" in each.read_text())
     planned = tomllib.loads(file.read_text())
     assert (planned["machine"], planned["targets"]) == ("lab", ["kernel"])
     assert planned["workload"] == {"command": workload}
@@ -273,10 +300,10 @@ def test_instruments_in_the_kernel_are_staggered(page: Page, window: Served, up:
     assert found["counts"]["kernel:__x64_sys_getsid:entry"] == 700
     first, _, last = (one["in"][0] - found["began"] for one in found["instruments"])
     assert first < 0 and last >= 200_000_000, "the one that was staggered went in while the command ran"
-    page.get_by_role("link", name="lab.parquet").click()
+    press(page, page.get_by_role("link", name=f"{by}.parquet"), by)
     expect(page.get_by_role("table", name="Functions in view")).to_contain_text("__x64_sys_getsid")
     sql = "select count(*) from calls where function = '__x64_sys_getsid'"
-    answer = up.get(f"/file/{identity_of_file(folder / 'lab.parquet')}/sql.json?{urlencode({'q': sql})}")
+    answer = up.get(f"/file/{identity_of_file(folder / f'{by}.parquet')}/sql.json?{urlencode({'q': sql})}")
     assert answer["rows"] == [[700]]
     assert lab_of(up)["state"] == "up", "it has had a machine of its own"
 

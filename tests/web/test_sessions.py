@@ -58,16 +58,22 @@ def test_a_session_counts_and_is_removed(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     begun = asking.post("/session", target=target, requests=REQUESTS)
     assert begun["requests"] == REQUESTS and differences(loop.pid)
+    each = asking.get("/costs.json")["each_ns"]
     ended, status = False, asking.get("/status.json")
     assert (status["sessions"], status["drops"]) == (1, 0)
     for state in updates(asking, begun["number"]):
         if not ended and state.get("hits", 0) > 10_000 and state.get("latency"):
             ended = True
             assert wait_for(lambda: asking.get("/status.json")["processor"] > status["processor"])
+            assert wait_for(lambda: asking.get("/status.json")["probes"] > status["probes"])
             asking.post("/session/end", session=begun["number"])
     report = state["report"]
     assert report["restored"] is True and clean(loop) and asking.get("/status.json")["sessions"] == 0
     assert {point for point, count in report["counts"].items() if count} <= set(state["counts"])
+    cost = state["cost"]
+    assert cost["each_ns"] == {name: each[name] for name in ("count", "time")} and cost["unknown"] == 0
+    hits = {row["point"]: row["hits"] for row in cost["points"] if row["instrument"] == "count"}
+    assert hits == report["counts"] and report["cost"]["ns"] == cost["ns"] > 0
     whole = run_gilk("run", "--json", "-p", str(loop.pid), "--for", "0", *(w for r in REQUESTS for w in ("-i", r)))
     same = json.loads(whole.stdout.splitlines()[-1])
     assert set(state["counts"]) == set(same["counts"]) and report["tactics"] == same["tactics"]

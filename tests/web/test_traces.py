@@ -173,6 +173,7 @@ def test_a_page_shows_the_content_of_its_json(page: Page, window: Served, folder
     base = f"/file/{identity_of_file(folder / 'small.parquet')}/timeline"
     head = asking.get(base + ".json")
     assert head["calls"] == 2 * 7 + 1 and [each["rows"] for each in head["tracks"]] == [3, 1]
+    assert [each["name"] for each in head["tracks"]] == ["t1 (process 1)", "t2 (thread 2 of process 1)"]
     shown = json.loads(run_gilk("show", "--json", "--table", str(folder / "small.parquet")).stdout)["functions"]
     assert {(row["function"], row["self"]) for row in asking.get(f"{base}/view.json?from=0&to={head['span'] + 1}")[
         "functions"]} == {(row["function"], row["self"]) for row in shown}  # fmt: skip
@@ -214,6 +215,10 @@ def test_two_traces_are_compared(page: Page, window: Served, folder: Path) -> No
         expect(line_).to_have_attribute("data-settled", "yes")
     suits(page, "two traces")
     narrow(page, "two traces")
+    page.set_viewport_size({"width": 400, "height": 740})
+    for region in page.get_by_role("region", name="Table: ").all():
+        assert region.evaluate("one => one.scrollWidth <= one.clientWidth"), "what shows a call is in view, too"
+    page.set_viewport_size({"width": 1200, "height": 900})
     places = page.get_by_role("region", name="Both time lines").get_by_role("status").filter(has_text=" of ")
     reach(page, b)
     for key in ("+", "+", "ArrowRight"):

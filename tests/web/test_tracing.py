@@ -66,6 +66,8 @@ def test_a_trace_is_recorded_and_shown_by_keyboard_alone(
     words = "--start call:work:ascending --stop return:work:ascending:500 --scope work:ascending --all -o"
     expect(line).to_contain_text(f"gilk trace -p {loop.pid} {words}")
     suits(page, "a trace to be begun")
+    heights = page.locator(".field.line").evaluate_all("all => all.map(one => one.clientHeight)")
+    assert len(heights) == 5 and max(heights) < 100, heights
     narrow(page, "a trace to be begun")
     assert not differences(loop.pid), "nothing is written before it begins"
     begin = page.get_by_role("button", name="Begin")

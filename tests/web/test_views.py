@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Page, expect
 
+from gilk.render.plot import PlotKind
+from gilk.render.plot_data import By, Values
 from gilk.trace.about import Tally
 from gilk.trace.traced import TraceDescription, Unfollowed
 from gilk.web.grants import identity_of_file
+from gilk.web.traces import PLOTS
 from tests.behaviour.harness import run_gilk
 from tests.trace.machine import nested, run, write
 from tests.web.served import Asking, Served, served
@@ -57,13 +61,13 @@ def at(folder: Path, name: str, view: str) -> str:
 
 
 def line(page: Page, name: str) -> Any:
-    return page.get_by_role("region", name="Calls of t1 1").get_by_role("button", name=name)
+    return page.get_by_role("region", name="Calls of t1 (process 1)").get_by_role("button", name=name)
 
 
 def test_a_tree_is_used_by_mouse(page: Page, window: Served, folder: Path) -> None:
     opened(page, window, at(folder, "small.parquet", "timeline"))
     page.get_by_role("link", name="Tree", exact=True).click()
-    rows = page.get_by_role("region", name="Calls of t1 1").locator("tbody tr")
+    rows = page.get_by_role("region", name="Calls of t1 (process 1)").locator("tbody tr")
     expect(rows).to_have_count(1)
     expect(rows.first).to_contain_text("13")
     line(page, "a").click()
@@ -270,8 +274,49 @@ def test_answers_to_sql_queries_are_limited(asking: Asking, folder: Path) -> Non
     assert asking.get(f"{base}?q={'x' * 4001}")["error"]["slug"] == "bad-request"
 
 
+def test_plots_are_those_of_the_command_line(
+    page: Page, window: Served, asking: Asking, folder: Path, tmp_path: Path
+) -> None:
+    file = folder / "small.parquet"
+    opened(page, window, at(folder, "small.parquet", "plot"))
+    for kind in ("scatter", "step", "histogram", "spectrum"):
+        page.get_by_label("Plot", exact=True).select_option(kind)
+        expect(page).to_have_url(re.compile(f"kind={kind}"))
+        lines = page.locator(f"path.series.{kind}:has(title)")
+        expect(lines.first).to_be_attached()
+        found = asking.get(f"{at(folder, 'small.parquet', 'plot')}.json?kind={kind}")
+        drawn = run_gilk("plot", file, "--kind", kind, "--json", "-o", tmp_path / "plot.svg")
+        same = json.loads(drawn.stdout)
+        series = [{name: one[name] for name in ("name", "events", "drawn")} for one in found["series"]]
+        assert (found["title"], series, found["notes"]) == (same["title"], same["series"], same["notes"])
+        assert lines.count() == len(series) and found["command"] == f"gilk plot {file} --kind {kind}"
+        if kind == "scatter":
+            marks = [each.get_attribute("d") or "" for each in lines.all()]
+            assert [each.count("M") for each in marks] == [one["drawn"] for one in series]
+        suits(page, f"plot, {kind}")
+    narrow(page, "a plot")
+    page.get_by_label("Only points or functions").fill("nothing*")
+    page.get_by_role("button", name="Draw").click()
+    expect(page.get_by_role("alert")).to_contain_text("nothing-to-plot")
+    expect(page.get_by_label("Only points or functions")).to_have_value("nothing*")
+
+
+def test_the_choices_of_a_plot_are_all_there_are(asking: Asking, folder: Path) -> None:
+    known = [{str(each) for each in kind} for kind in (PlotKind, By, Values)]
+    assert [set(PLOTS[name]) - {""} for name in ("kind", "by", "values")] == known
+    for query in ("kind=x", "by=x", "values=", "scale=2"):
+        found = asking.get(f"{at(folder, 'small.parquet', 'plot')}.json?{query}")
+        assert "error" not in found if query == "values=" else found["error"]["slug"] == "bad-request", query
+
+
 def test_hostile_names_are_shown_as_text(page: Page, window: Served, folder: Path) -> None:
-    for view in ("tree", "flame", "anomalies", "sql?q=select%20distinct%20function%20from%20calls"):
+    for view in (
+        "tree",
+        "flame",
+        "anomalies",
+        "plot?kind=step&by=function",
+        "sql?q=select%20distinct%20function%20from%20calls",
+    ):
         opened(page, window, at(folder, "strange.parquet", view))
         if view != "anomalies":
             expect(page.locator("#main")).to_contain_text(CANARY)
@@ -282,7 +327,7 @@ def test_hostile_names_are_shown_as_text(page: Page, window: Served, folder: Pat
         narrow(page, f"strange names, {view}")
 
 
-@pytest.mark.parametrize("view", ["tree", "flame", "anomalies", "sql"])
+@pytest.mark.parametrize("view", ["tree", "flame", "anomalies", "plot", "sql"])
 def test_files_that_are_no_traces_are_refused(asking: Asking, folder: Path, view: str) -> None:
     for path, slug in [(folder / "broken.parquet", "bad-trace"), (folder / "none.parquet", "no-such-file"),
                        (Path("/etc/passwd"), "not-granted"), (folder / "x.txt", "not-samples")]:  # fmt: skip

@@ -72,6 +72,9 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     assert "q=dispat" in page.url
     page.get_by_role("link", name="dispatch", exact=True).click()
     page.get_by_role("button", name="@0:pre", exact=False).first.click()
+    live = asking.get(f"/target/{asking.target(loop.pid)}/function.json?at=dispatch")["blocks"][0]["live"]
+    expect(page.locator("p.live")).to_have_text(f"Live at the head of @0: {' '.join(live)}.")
+    assert {"rdi", "rsi"} <= set(live), "its arguments"
     page.locator("path.wide-edge").filter(has_text="@0->@1: a click picks @0:post").dispatch_event("click")
     expect(page.get_by_role("button", name="@0:post", exact=False).first).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Leave out dispatch:@0:post=count").click()
@@ -80,6 +83,7 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     page.get_by_role("button", name="Count every block").click()
     page.get_by_role("button", name="Preview the plan").click()
     expect(page.get_by_text("points can be had")).to_be_visible()
+    expect(page.locator("#pane")).to_contain_text(re.compile(r"a hit costs the program about: count [\d.]+ ns\."))
     page.get_by_text("As a command").last.click()
     expect(page.locator("#pane pre").first).to_have_text(
         f"gilk run -p {loop.pid} -i 'dispatch:@0:pre=count' -i 'dispatch:blocks=count'"
@@ -92,8 +96,18 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     expect(page.locator("g.heat6").first).to_be_attached()
     suits(page, "counted blocks")
     status = page.locator("#top .status")
-    expect(status).to_have_text(re.compile(r"^1 session, 0 dropped, gilk takes [\d.]+ % of a processor$"))
+    expect(status).to_have_text(
+        re.compile(r"^1 session, 0 dropped; of a processor, probes take [\d.]+ %, gilk [\d.]+ %$")
+    )
     page.go_forward()
+    page.get_by_text("What the probes cost").click()
+    row = page.get_by_role("table", name="Cost of each point").locator("tbody tr").first
+    expect(row).to_have_text(re.compile(r"^work:dispatch:@\d+:precount[\d\s]+[\d.]+ ns[\d.]+ .s$"))
+    expect(page.locator("dl.facts")).to_contain_text(
+        re.compile(r"taken by probesabout [\d.]+ \S+ \([\d.]+ % of a processor\)")
+    )
+    suits(page, "costs of points")
+    narrow(page, "costs of points")
     pause, facts = page.get_by_role("button", name="Pause the view"), page.locator("dl.facts")
     pause.click()
     expect(pause).to_have_attribute("aria-pressed", "true")
@@ -146,10 +160,16 @@ def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking:
 
 def test_instruments_come_and_go_at_their_times(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
-    opened(page, window, f"/target/{target}/symbols?q=ackermann")
-    page.get_by_role("button", name="Count calls of ackermann").click()
-    page.get_by_label("Function", exact=True).fill("dispatch")
-    page.get_by_role("button", name="Count calls of dispatch").click()
+    opened(page, window, f"/target/{target}")
+    typed = page.get_by_label("Points and instrument")
+    typed.fill("ackermann")
+    typed.press("Enter")
+    expect(page.get_by_text("That is POINTS=INSTRUMENT")).to_be_visible()
+    typed.fill("ackermann:entry=count")
+    typed.press("Enter")
+    typed = page.locator("#pane").get_by_label("Points and instrument")
+    typed.fill("dispatch:entry=count")
+    page.locator("#pane").get_by_role("button", name="Add", exact=True).click()
     page.get_by_text("Start and stop times").click()
     page.get_by_role("spinbutton", name="Start of ackermann:entry=count").fill("0.3")
     page.get_by_role("spinbutton", name="Stop of ackermann:entry=count").fill("0.5")
@@ -290,6 +310,8 @@ def test_a_d_programs_output_is_shown(page: Page, window: Served, loop: Loop) ->
     page.get_by_label("Program", exact=True).fill('pid$target::dispatch:entry /++n == 5/ { printf("<b>%d", n); }')
     page.get_by_role("button", name="Begin").click()
     expect(page.get_by_label("Output of the program")).to_contain_text("<b>5")
+    told = re.compile(r"^1 session, 0 dropped; of a processor, gilk takes [\d.]+ %$")  # and nothing of its probes
+    expect(page.locator("#top .status")).to_have_text(told)
     suits(page, "a D program")
     page.get_by_role("button", name="Take out").click()
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
@@ -368,6 +390,22 @@ def test_pages_are_accessible(page: Page, window: Served, loop: Loop) -> None:
         assert page.locator("h1").count() == 1, path
         suits(page, path)
         narrow(page, path)
+
+
+def test_findings_of_the_doctor_with_long_words_fit_on_a_narrow_page(page: Page, window: Served) -> None:
+    finding = {
+        "name": "driver",
+        "status": "warn",
+        "found": "6.18.44-" + "x" * 40,
+        "means": f"{'KERNEL:' * 9} take it",
+        "fix": "y" * 50,
+    }
+    told = {"ok": True, "checks": [finding], "command": "gilk doctor"}
+    page.route("**/doctor.json", lambda route: route.fulfill(json=told))
+    opened(page, window, "/doctor")
+    expect(page.get_by_role("table", name="Findings")).to_contain_text("with a limit")
+    suits(page, "doctor")
+    narrow(page, "doctor")
 
 
 def test_a_page_shows_the_content_of_its_json(page: Page, window: Served, loop: Loop) -> None:

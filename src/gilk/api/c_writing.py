@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from gilk.engines.scan.c_text import CProblem, WrittenC, check_c
+from gilk.engines.scan.c_text import CProblem, WrittenC, check_c, functions_of, no_function
 
-__all__ = ["CProblem", "WrittenC", "check_c"]
+__all__ = ["CProblem", "WrittenC", "check_c", "functions_of", "no_function"]

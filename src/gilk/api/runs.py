@@ -158,4 +158,5 @@ def report(result: Result, by: str = "") -> RunReport:
         programs=result.programs,
         by=by,
         stacks=result.stacks,
+        spent=result.spent,
     )

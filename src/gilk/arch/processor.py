@@ -10,3 +10,9 @@ def flags() -> frozenset[str]:
     """The flags of the first processor, by their names in /proc/cpuinfo."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return frozenset(next((line.split() for line in lines if line.startswith("flags")), []))
+
+
+def model() -> str:
+    """The name of the first processor's model, as /proc/cpuinfo has it; '' if it has none."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

@@ -18,6 +18,7 @@ from gilk.errors import UsageError
 
 if TYPE_CHECKING:
     from gilk.api import runs
+    from gilk.api.costs import HitCosts
 
 _HELP = """Put instruments at points of a program while it runs.
 
@@ -103,6 +104,7 @@ and takes all instruments out.
 @click.option(
     "-Z", "waits", is_flag=True, help="Points that mean nothing yet may be in libraries that are opened later."
 )
+@click.option("--cost", "with_cost", is_flag=True, help="Report also the time that the probes have taken.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @verbose_option("the tactics by which points are spliced, and counts by instance of inlined functions")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -110,7 +112,8 @@ and takes all instruments out.
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None, every: int | None,
     output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
-    follow: bool, by: str | None, waits: bool, longer_than: int | None, stacks: Path | None, command: tuple[str, ...],
+    follow: bool, by: str | None, waits: bool, with_cost: bool, longer_than: int | None, stacks: Path | None,
+    command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     ahead.expect(process=bool(words or pids) and not machine, runs=False)
@@ -128,7 +131,9 @@ def run(
         from gilk.api.coverage import check_coverage
 
         check_coverage(coverage, requests)
+    costs = _costs() if with_cost else None
     running = runs.prepare_run(requests, pids, words, output, machine, flight, follow, waits)
+    running.costs = costs
     seconds = None if lasting is None else lasting / 1e9
 
     def report(result: runs.Result) -> runs.RunReport:
@@ -142,6 +147,13 @@ def run(
 
     look = _periods(running, every, bool(words), as_json)
     return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose, look)
+
+
+def _costs() -> HitCosts:
+    """The costs of instruments on this machine. Raises GilkError."""
+    from gilk.api.costs import hit_costs  # here: most runs need not wait for it
+
+    return hit_costs()
 
 
 def _check(requests: Sequence[runs.AnyRequest], longer_than: int | None, stacks: Path | None) -> None:

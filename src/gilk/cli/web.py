@@ -48,7 +48,7 @@ _ONLY_LAB = "it is lab; gilk run, trace and dtrace take --on ssh:HOST, and gilk 
     "--traces", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Keep the traces that are made in the window in this directory.",
 )  # fmt: skip
-@click.option("--allow-c", is_flag=True, help="Take instruments in C, which is code that runs in the processes.")
+@click.option("--allow-c", is_flag=True, help="Take instruments in C, which is code that runs in the targets.")
 @click.option("--audit", type=click.Path(dir_okay=False, path_type=Path), help="Write what is done to this file.")
 @click.option("--list", "listing", is_flag=True, help="List the windows that run, and end.")
 @click.option(

@@ -10,9 +10,10 @@ from typing import Any
 from gilk.render import programs, stacks
 from gilk.render.histogram import Histogram
 from gilk.render.names import named, readable_in
-from gilk.render.text import cell, plural, table
+from gilk.render.text import cell, nanoseconds, plural, table
 from gilk.trace.probes import Inlined, RefusedPoint, by_function
 from gilk.trace.programs import ProgramOutcome
+from gilk.trace.spent import Spent
 from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
 
@@ -27,6 +28,7 @@ class RunReport:
     ones, which are not in `counts`. `activation_ms` is the time that it took to splice the others. `restored` tells
     whether the live code is the same as before, None if it could not be compared (the target ended before). `partial`:
     something ended before its time. `latency` is by function, times in ns. `programs` are those of a followed tree.
+    `spent`: what the probes have taken of the processes, None if the costs of instruments are not known.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class RunReport:
     programs: Sequence[ProgramOutcome] = ()
     by: str = ""  # counts are also shown by this property: program or process
     stacks: Sequence[CountedStack] = ()
+    spent: Spent | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The report as one JSON object; nothing in it needs a custom encoder."""
@@ -74,6 +77,7 @@ class RunReport:
             "inlined": [asdict(each) for each in self.inlined],
             **({"stacks": [asdict(each) for each in self.stacks]} if self.stacks else {}),
             **({"programs": [asdict(each) for each in self.programs]} if self.programs else {}),
+            **({"cost": self.spent.to_json()} if self.spent is not None else {}),
         }
 
     def render(self, terminal: bool | None = None, verbose: bool = False) -> str:
@@ -88,6 +92,7 @@ class RunReport:
             counts,
             stacks.to_text(self.stacks),
             histograms(self.latency),
+            cost(self.spent),
             self._records(),
         ]
         parts += [f"{named(str(each))}, where it is not instrumented\n" for each in self.inlined]
@@ -137,6 +142,19 @@ def histograms(latency: Mapping[str, Histogram]) -> str:
     if len(latency) > _FUNCTIONS:
         text += f"and {plural(len(latency) - _FUNCTIONS, 'function')} that took less time in all\n"
     return text
+
+
+def cost(spent: Spent | None) -> str:
+    """The time that the probes have taken, with what it follows from; '' if it is not."""
+    if spent is None:
+        return ""
+    text = f"{plural(spent.unknown, 'point')} without a known cost: C, stacks, conditions, the kernel\n"
+    text = text if spent.unknown else ""
+    if not spent.each:
+        return text
+    each = ", ".join(f"{name} {ns:.1f}ns" for name, ns in spent.each.items())
+    told = f"cost of the probes: about {nanoseconds(round(spent.ns))}, {spent.share:.2%} of a processor"
+    return f"{told} (a hit: {each})\n{text}"
 
 
 def losses(drops: int, lost: int, nested: int, corrupt: int) -> list[str]:

@@ -107,8 +107,8 @@ def summary_of(
 
 
 def _track(track: Track) -> dict[str, Any]:
-    name = f"{track.thread or 'thread'} {track.tid}"
-    name += f" of {track.pid}" if track.pid != track.tid else ""
+    where = f"process {track.pid}" if track.pid == track.tid else f"thread {track.tid} of process {track.pid}"
+    name = f"{track.thread} ({where})" if track.thread else where
     name += f", stack {track.stack + 1}" if track.stack else ""
     return {"name": name, "pid": track.pid, "tid": track.tid, "calls": track.calls}
 

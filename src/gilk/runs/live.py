@@ -72,6 +72,7 @@ class LiveRun(Run):
         """Keep what is shown of the records. Those of instruments in C have dozens of columns: these are cut first."""
         if not table.num_rows:
             return
+        self.tally.add(table)
         own = pc.is_in(pc.cast(table["kind"], pa.string()), _OWN)
         self.latencies.add(table.select(_OF_CALLS).filter(pc.invert(own)) if pc.any(own).as_py() else table)
         mine = table.select([name for name in _SHOWN if name in table.column_names]).filter(own)

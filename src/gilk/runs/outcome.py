@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gilk.session.base import BaseSession
+from gilk.session.broker.client_session import ClientSession
 from gilk.trace.calls import CallTable
 from gilk.trace.image_files import ImageFile
 from gilk.trace.probes import Inlined, ProbeRow, RefusedPoint
 from gilk.trace.programs import ProgramOutcome
+from gilk.trace.spent import Spent
 from gilk.trace.stacks import CountedStack
 from gilk.values import dataclass
 
@@ -24,7 +26,7 @@ class Result:
     are what they were, None if that cannot be known.
 
     ``programs``: of a tree that was followed, in the order in which they were executed. ``stacks``: the counted stacks,
-    the most frequent first.
+    the most frequent first. ``spent``: what the probes have taken, None if the costs of instruments are not known.
     """
 
     counts: dict[str, int]
@@ -40,6 +42,7 @@ class Result:
     inlined: Sequence[Inlined] = ()
     programs: Sequence[ProgramOutcome] = ()
     stacks: Sequence[CountedStack] = ()
+    spent: Spent | None = None
 
     @property
     def lost(self) -> dict[str, int]:
@@ -63,7 +66,7 @@ def refused_by_point(result: Result) -> dict[str, str]:
 @dataclass(frozen=True)
 class SessionOutcome:
     """The outcome of one session. ``who``: its target; ``rows``: its probes; ``images``: the files of their
-    images."""
+    images; ``measured``: as in runs/spent.py."""
 
     who: str
     rows: tuple[ProbeRow, ...]
@@ -77,6 +80,7 @@ class SessionOutcome:
     numbers: dict[str, float]
     images: tuple[ImageFile, ...] = ()
     stacks: tuple[CountedStack, ...] = ()
+    measured: bool = False
 
 
 def outcome_of(session: BaseSession) -> SessionOutcome:
@@ -94,7 +98,7 @@ def outcome_of(session: BaseSession) -> SessionOutcome:
     return SessionOutcome(
         session.code.who, session.rows, session.counts(), session.tactics(), session.refusals(),
         session.refused_points(), session.doubts(), session.restored, session.goes_on, figures,
-        session.images, tuple(session.stacks()),
+        session.images, tuple(session.stacks()), isinstance(session, ClientSession),
     )  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from gilk.runs.outcome import (
 from gilk.runs.presence import Presence, let_go
 from gilk.runs.progress import Progress, SumTell, in_silence
 from gilk.runs.sample_columns import kinds_of, schema_of
+from gilk.runs.spent import CostedPart, part_of, spent
 from gilk.session.base import BaseSession, Probe
 from gilk.session.broker.executing import in_one_program
 from gilk.session.inlined import NamedFunctions
@@ -46,6 +47,7 @@ from gilk.targets.process import Process
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import CallTable, pair
 from gilk.trace.clock import Clock, calibrate, realtime_offset
+from gilk.trace.spent import HitCosts, RecordTally, Spent
 from gilk.trace.stacks import added as added_stacks
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
@@ -81,6 +83,8 @@ class Run:
     _kept: Recorder = field(default_factory=Recorder)
     waits: bool = False  # whether points that mean nothing yet may be in libraries that are opened later
     _openings: Openings = field(default_factory=Openings)
+    costs: HitCosts | None = None  # of the instruments; with them the result has what the probes have taken
+    tally: RecordTally = field(default_factory=RecordTally)
     tells_of_unseen: bool = True  # whether to name programs that processes start and that have no instruments
     asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of CLOCK_MONOTONIC of this machine
@@ -291,7 +295,20 @@ class Run:
         drops = sum(session.drain.drops() for session in self.sessions)
         return Progress(time.monotonic() - self._began, hits, records, drops)
 
+    def spent(self) -> Spent | None:
+        """The time that the probes have taken until now; None if the costs of instruments are not known."""
+        if self.costs is None:
+            return None
+        seconds = self._lasted / 1e9 or time.monotonic() - self._began
+        return spent(self._costed(), self.tally, self.costs, seconds)
+
+    def _costed(self) -> list[CostedPart]:
+        """The probes and counts of all sessions, also of those that are over."""
+        return [part_of(session) for session in self.sessions]
+
     def _keep(self, table: pa.Table) -> None:
+        if self.costs is not None:
+            self.tally.add(table)
         trouble = self._kept.add(table)
         if trouble:
             self.partial = True
@@ -385,6 +402,7 @@ class Run:
         return Result(
             counts, None, told, tactics, refusals, restored, self.partial, self.notes, "", refused,
             self.asked.inlined(), stacks=added_stacks(stack for part in parts for stack in part.stacks),
+            spent=self.spent(),
         )  # fmt: skip
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:

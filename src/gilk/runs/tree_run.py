@@ -12,6 +12,7 @@ from gilk.errors import GilkError
 from gilk.runs.outcome import Result, SessionOutcome, added, outcome_of
 from gilk.runs.progress import Progress
 from gilk.runs.run import Run
+from gilk.runs.spent import CostedPart
 from gilk.session.base import BaseSession
 from gilk.targets import startup, wire
 from gilk.targets.maps import program_of
@@ -176,6 +177,10 @@ class TreeRun(Run):
 
     def _outcomes(self) -> list[SessionOutcome]:
         return [*self._past(), *super()._outcomes()]
+
+    def _costed(self) -> list[CostedPart]:
+        past = [CostedPart(part.rows, part.counts, part.measured) for part in self._past()]
+        return [*past, *super()._costed()]
 
     def counts(self) -> dict[str, int]:
         return added([*(part.counts for part in self._past()), super().counts()])

@@ -165,8 +165,8 @@ class KernelSession(ProbingSession):
                 made = self._workspace.arguments(number + 1)
             case Builtin.REGS:
                 made = self._workspace.registers(number + 1)
-            case CFunction(source, function):
-                made = self._workspace.call(source, function, number + 1)
+            case CFunction():
+                made = self._workspace.call(chosen.source, chosen.function, number + 1, chosen.text)
             case FiresSite(site):
                 made = self._workspace.fire(site)
             case CallsAt(function, told, replaces):

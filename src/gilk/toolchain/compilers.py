@@ -23,6 +23,7 @@ FLAGS = (
     *("-fno-ident", "-fno-jump-tables", "-ffunction-sections", "-fdata-sections"),
 )
 _INSTALL = "install gcc, or `pip install ziglang`"
+_ALONE = ("-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none")  # for the linker: no library, and fixed addresses
 _GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
 
 
@@ -136,8 +137,13 @@ def link(objects: list[Path], script: Path, output: Path, symbols: dict[str, int
     """Link a static executable laid out by ``script``; ``symbols`` have absolute addresses. Raises CompileError
     `does-not-link`."""
     defined = [f"-Wl,--defsym,{name}={value:#x}" for name, value in symbols.items()]
-    options = ["-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none", "-Wl,--no-relax", "-Wl,--no-warn-rwx-segments"]
+    options = [*_ALONE, "-Wl,--no-relax", "-Wl,--no-warn-rwx-segments"]
     _run([*compiler(), *options, f"-Wl,-T,{script}", *defined, *map(str, objects), "-o", str(output)], "does-not-link")
+
+
+def link_program(objects: list[Path], output: Path) -> None:
+    """Link a program that needs no library, and begins at ``_start``. Raises CompileError `does-not-link`."""
+    _run([*compiler(), *_ALONE, *map(str, objects), "-o", str(output)], "does-not-link")
 
 
 def prune(source: Path, output: Path, entry: str, *keep: str) -> None:

@@ -68,15 +68,21 @@ def compile_module(name: str, files: Mapping[str, str], kbuild_text: str, header
         return ModuleFile(name, path.read_bytes(), found)
 
 
-def compile_for_kernel(source: Path, function: str, name: str, headers: Path) -> KernelInstrument:
-    """Compile an instrument to a module called ``name``.
+def compile_for_kernel(
+    source: Path, function: str, name: str, headers: Path, text: str | None = None
+) -> KernelInstrument:  # fmt: skip
+    """Compile an instrument to a module called ``name``. ``text``: the content of the file, which need not exist then.
 
     Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`, `undefined-symbol`,
     `driver-no-make`, `kbuild-path`.
     """
-    if not source.is_file():
+    if text is None and not source.is_file():
         raise UsageError("no-such-file", f"there is no instrument file {source}")
     with kbuild_directory() as place:
+        if text is not None:
+            (place / "written").mkdir()
+            source = place / "written" / source.name
+            source.write_text(text)
         _lay_out(place, name, source.resolve(), function)
         done = run_kbuild(headers, place)
         if done.returncode:

@@ -12,7 +12,7 @@ import resource
 from dataclasses import asdict
 from typing import Any, Final
 
-from gilk.api.c_writing import check_c
+from gilk.api.c_writing import check_c, functions_of, no_function
 from gilk.errors import UsageError
 from gilk.web.commands import C_FILE
 from gilk.web.frames import ServerChannel
@@ -36,6 +36,11 @@ def check(text: str) -> Json:
     return {"functions": list(found.functions), "problems": [asdict(each) for each in found.problems]}
 
 
+def names(text: str) -> Json:
+    """The functions of a text that may be instruments, which is not compiled; and one problem if it has none."""
+    return {"functions": list(functions_of(text)), "problems": [] if functions_of(text) else [asdict(no_function())]}
+
+
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    serve(ServerChannel.given(), {"ready": ready, "check": check})
+    serve(ServerChannel.given(), {"ready": ready, "check": check, "names": names})

@@ -44,18 +44,22 @@ def values(requests: Sequence[PaneRequest]) -> list[list[Any]]:
 
 def run_command(pid: str, requests: Sequence[PaneRequest], text: str = "") -> str:
     """The command line of a session in a process; if a C text is given, it writes that into its file first."""
-    command = shlex.join(["gilk", "run", "-p", pid, *_options(requests)])
     if _are_timed(requests):
-        command = _experiment_command(f'targets = ["pid:{pid}"]\n', requests)
-    return f"printf %s {shlex.quote(text)} > {C_FILE} && {command}" if text else command
+        return _with_c(text, _experiment_command(f'targets = ["pid:{pid}"]\n', requests))
+    return _with_c(text, shlex.join(["gilk", "run", "-p", pid, *_options(requests)]))
 
 
-def lab_command(requests: Sequence[PaneRequest], workload: str) -> str:
-    """The command line of a session in the lab."""
+def lab_command(requests: Sequence[PaneRequest], workload: str, text: str = "") -> str:
+    """The command line of a session in the lab; with a C text as `run_command`."""
     if _are_timed(requests):
-        return _experiment_command(_lab_head(workload), requests)
+        return _with_c(text, _experiment_command(_lab_head(workload), requests))
     words = ["gilk", "run", "--on", LAB, *_options(requests)]
-    return shlex.join([*words, "--", "sh", "-c", workload] if workload else words)
+    return _with_c(text, shlex.join([*words, "--", "sh", "-c", workload] if workload else words))
+
+
+def _with_c(text: str, command: str) -> str:
+    """A command line that writes the C text into its file first, if there is one."""
+    return f"printf %s {shlex.quote(text)} > {C_FILE} && {command}" if text else command
 
 
 def run_python(pid: str, requests: Sequence[PaneRequest]) -> str:
@@ -76,7 +80,7 @@ def lab_python(requests: Sequence[PaneRequest], workload: str) -> str:
     if not _are_plain(requests):
         return _staged_python(f'gilk.prepare_run({_parsed(requests)}, [], {command!r}, machine="lab")')
     lines = ["import gilk\n", 'with gilk.kernel("lab") as kernel, kernel.session() as session:']
-    lines += [f"    session.insert({points!r}, {what!r})" for points, what in _pairs(requests)]
+    lines += [f"    session.insert({points!r}, {_instrument(what)})" for points, what in _pairs(requests)]
     if command:
         lines.append(f"    kernel.start({command!r})")
         lines += ["    while kernel.status is None:", "        session.poll()"]

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from gilk.api import experiments
+from gilk.api.costs import known_costs
 from gilk.api.runs import Progress, report
 from gilk.errors import GilkError, TargetError
+from gilk.web.costing import Costing
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.host import ServerSaid, leave
@@ -54,7 +56,7 @@ class ExperimentHost:
     def __init__(self, channel: ServerChannel, plan: experiments.Experiment, output: WorkloadOutput) -> None:
         self._channel, self._plan, self._output = channel, plan, output
         self.said = ServerSaid(channel)
-        self._pace = Pace()
+        self._pace, self._costing = Pace(), Costing()
         self._runs: list[Json] = []
 
     def prepared(self, number: int, held: Mapping[int, int]) -> experiments.Staged:
@@ -64,6 +66,7 @@ class ExperimentHost:
         for pid in experiments.running_targets(self._plan):
             _check_held(pid, held)  # before it is touched; checked again once it is held
         running = experiments.prepare_experiment(self._plan, number)
+        running.costs, self._costing = known_costs(), Costing()
         try:
             for process in running.processes:
                 if not process.launched:
@@ -106,6 +109,7 @@ class ExperimentHost:
             "hits": progress.hits,
             "records": progress.records,
             "drops": progress.drops,
+            "cost": self._costing.of(running),
             "experiment": {"repetition": number, "repetitions": self._plan.repetitions, **happened},
             **self._output.to_json(),
         }

@@ -8,7 +8,6 @@ meanwhile.
 from __future__ import annotations
 
 import asyncio
-import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
 from gilk.web.files import digest_of
 from gilk.web.grants import KERNEL, LAB, Grants, identity_of_file
+from gilk.web.interval import interval
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
@@ -79,7 +79,7 @@ class ExperimentPages:
             pid=pid,
             workload=workload,
             requests=requests,
-            times=[_times(each) for each in times] if len(times) == len(requests) else [],
+            times=[_times(*each) for each in zip(requests, times, strict=True)] if len(times) == len(requests) else [],
         )
         return _bounded(str(found["text"]))
 
@@ -141,15 +141,15 @@ class ExperimentPages:
         return text
 
 
-def _times(text: str) -> list[float]:
-    """A start, and a stop if there is one, in seconds. Raises ToldError `bad-request`."""
+def _times(request: str, text: str) -> list[float]:
+    """The start of an instrument, and its stop if there is one, in seconds. Raises ToldError `bad-request`."""
     try:
         found = [float(word) for word in text.split()]
     except ValueError:
         found = []
-    if not 0 < len(found) <= 2 or not all(0 <= each < math.inf for each in found):
+    if len(found) not in (1, 2):
         raise ToldError("bad-request", f"{text!r} is not START or START STOP")
-    return found
+    return [each for each in interval(request, *found, *[None] * (2 - len(found))) if each is not None]
 
 
 def _bounded(text: str) -> str:

@@ -31,6 +31,7 @@ from gilk.render.query import answer, described, prepare
 from gilk.render.query import tables as query_tables
 from gilk.render.tree_parts import TreeParts
 from gilk.web.frames import ServerChannel, told
+from gilk.web.plotting import plotted
 from gilk.web.rights import only_read
 from gilk.web.worker import serve
 
@@ -268,7 +269,7 @@ def compared(a: str, b: str, factor: float, limit: int) -> Json:
 ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "ready": ready, "experiment": experiment, "started": started, "changed": changed, "timeline": timeline,
     "tile": tile, "call": call, "view": view, "find": find, "compared": compared, "tree": tree, "flame": flame,
-    "anomalies": anomalies, "prepared": prepared, "asked": asked,
+    "anomalies": anomalies, "prepared": prepared, "asked": asked, "plotted": plotted,
 }  # fmt: skip
 
 

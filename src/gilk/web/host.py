@@ -20,6 +20,7 @@ from gilk.api.live import LiveRequest, LiveRun, prepare_live
 from gilk.api.runs import Progress, report
 from gilk.errors import GilkError
 from gilk.web.commands import C_FILE
+from gilk.web.costing import Costing
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import check_born
 from gilk.web.pace import Pace
@@ -52,6 +53,7 @@ class SessionHost:
         self._channel = channel
         self.said = ServerSaid(channel)
         self._pace = Pace()
+        self.costing = Costing()
         self._running: LiveRun | None = None
 
     def begin(self, given: Json) -> LiveRun:
@@ -79,10 +81,10 @@ class SessionHost:
             self.said.over = True
 
     def _send(self, running: LiveRun, progress: Progress) -> None:
-        self._channel.send({"state": state_of(running, progress)})
+        self._channel.send({"state": state_of(running, progress, self.costing)})
 
 
-def state_of(running: LiveRun, progress: Progress) -> Json:
+def state_of(running: LiveRun, progress: Progress, costing: Costing) -> Json:
     """The state of a session, as pages show it."""
     return {
         "seconds": round(progress.seconds, 3),
@@ -95,6 +97,7 @@ def state_of(running: LiveRun, progress: Progress) -> Json:
         "refused": running.refusals_by_point(),
         "last": running.last(),
         "stages": running.stages(),
+        "cost": costing.of(running),
     }
 
 
@@ -145,7 +148,9 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
         progress = running.progress()
         with suppress(ServerEnded, LeftOutError):
             result = report(running.sum_up(summing.tell)).to_json()
-            channel.send({"state": {**state_of(running, progress), **spent, "report": result}})
+            progress.records = result["records"]  # the last ones have only now been read
+            host.costing.look(running)
+            channel.send({"state": {**state_of(running, progress, host.costing), **spent, "report": result}})
 
 
 def leave(number: int, _frame: FrameType | None) -> None:

@@ -10,22 +10,24 @@ from starlette.requests import Request
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
-from gilk.web.commands import PaneRequest, run_command
+from gilk.web.commands import PaneRequest, lab_command, run_command
+from gilk.web.costs import CostPages
+from gilk.web.d_routes import check_text
 from gilk.web.grants import KERNEL, LAB, Grants, title_of
-from gilk.web.sessions import Sessions
+from gilk.web.interval import interval
+from gilk.web.sessions import SessionMachine, Sessions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
 _WITHIN: Final = 30.0  # the seconds in which the worker must answer; it ends the compiler before that
 _MOST_TEXT: Final = 64 << 10  # the most bytes of a C text
 _MOST_REQUESTS: Final = 1000
-_LONGEST: Final = 999_999  # the most seconds of a start or a stop
 _FORM: Final = "POINTS=INSTRUMENT, FUNCTIONS=@STRATEGY, or an object of request, start and stop"
 
 
 class InstrumentPages:
-    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit) -> None:
-        self._grants, self._sessions, self._audit = grants, sessions, audit
+    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit, costs: CostPages) -> None:
+        self._grants, self._sessions, self._audit, self._costs = grants, sessions, audit, costs
         slow = ToldError("c-too-slow", "the compiler took too long, and was ended", "", 503)
         self._workers = TimedWorkers("gilk.web.c_worker", slow)
 
@@ -41,6 +43,23 @@ class InstrumentPages:
         asked = await given(request, target=str, requests=list, text=str)
         self._check_c(asked["text"])
         return await self._begun(asked["target"], requests_of(asked["requests"]), asked["text"])
+
+    async def begin_in_lab(self, request: Request, lab: SessionMachine) -> Json:
+        """Put instruments into the lab's kernel, and run a command there, if there is one."""
+        asked = await given(request, requests=list, workload=str)
+        return await self._begun_in_lab(lab, requests_of(asked["requests"]), asked["workload"])
+
+    async def begin_c_in_lab(self, request: Request, lab: SessionMachine) -> Json:
+        """The same, of instruments some of which are functions of the C text `text`. Raises ToldError `not-granted`."""
+        asked = await given(request, requests=list, workload=str, text=str)
+        self._check_c(asked["text"])
+        return await self._begun_in_lab(lab, requests_of(asked["requests"]), asked["workload"], asked["text"])
+
+    async def name_c(self, request: Request) -> Json:
+        """The functions of a C text, which is not compiled. Raises ToldError `not-granted`."""
+        text = (await given(request, text=str))["text"]
+        self._check_c(text)
+        return await self._workers.answer("c", _WITHIN, "names", text=text)
 
     async def check_c(self, request: Request) -> Json:
         """The functions of a C text, and what the compiler finds wrong. Raises ToldError `not-granted`."""
@@ -58,6 +77,14 @@ class InstrumentPages:
         if too_long or "\0" in text:
             raise ToldError("bad-request", f"the text has more than {_MOST_TEXT >> 10} kB, or a NUL")
 
+    async def _begun_in_lab(
+        self, lab: SessionMachine, requests: list[PaneRequest], workload: str, text: str = ""
+    ) -> Json:  # fmt: skip
+        title = title_of(self._grants.target(LAB))
+        check_text(workload)
+        session = self._sessions.begin_lab(lab, title, requests, workload.strip(), text)
+        return (await self._audit.noted(session, lab_command(requests, workload.strip(), text))).shown()
+
     async def _begun(self, identity: str, requests: list[PaneRequest], text: str = "") -> Json:
         name = self._grants.target(identity)
         if identity.startswith("file-"):
@@ -68,6 +95,7 @@ class InstrumentPages:
             raise ToldError("other-target", "a session in the lab is begun at /session/lab")
         if any(each.text.startswith(f"{KERNEL}:") for each in requests):
             raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
+        self._costs.wanted()
         session = self._sessions.begin(identity, title_of(name), requests, text)
         command = run_command(name.removeprefix("pid:"), requests, text)
         return (await self._audit.noted(session, command)).shown()
@@ -87,14 +115,4 @@ def _request_of(found: Any) -> PaneRequest:
         return PaneRequest(found)
     if not isinstance(found, dict) or set(found) != {"request", "start", "stop"} or type(found["request"]) is not str:
         raise ToldError("bad-request", f"a request is {_FORM}")
-    start, stop = _seconds(found["start"]), None if found["stop"] is None else _seconds(found["stop"])
-    if stop is not None and stop <= start:
-        raise ToldError("bad-request", f"{found['request']} stops after {stop:g} s, and starts after {start:g} s")
-    return PaneRequest(found["request"], start, stop)
-
-
-def _seconds(value: Any) -> float:
-    """A time in seconds, to the millisecond. Raises ToldError `bad-request`."""
-    if type(value) not in (int, float) or not 0 <= value <= _LONGEST:
-        raise ToldError("bad-request", f"times are from 0 to {_LONGEST} seconds")
-    return round(float(value), 3)
+    return PaneRequest(found["request"], *interval(found["request"], found["start"], found["stop"]))

@@ -27,6 +27,8 @@ from gilk.api.runs import Progress, report
 from gilk.api.traces import Tracing, prepare_kernel_trace
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
 from gilk.errors import GilkError, MachineGone, TargetError
+from gilk.web.commands import C_FILE
+from gilk.web.costing import Costing
 from gilk.web.d_answers import DAnswers
 from gilk.web.d_limits import TOO_SLOW
 from gilk.web.forked import ForkedWorker
@@ -59,7 +61,7 @@ class LabHost:
         self._output = KeptOutput()
         self._ending = False  # whether the session is to end
         self._left_out = False  # whether the report of the session is not wanted
-        self._pace = Pace()
+        self._pace, self._costing = Pace(), Costing()
         self.over = False
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
@@ -154,7 +156,8 @@ class LabHost:
     def _begin_run(self, given: Json) -> Callable[[Message], None]:
         """A run whose instruments are in, and whose command runs. Raises GilkError; then nothing has changed."""
         self._output = KeptOutput()
-        requests = [LiveRequest(*each) for each in given["requests"]]
+        texts = {C_FILE: given["text"]} if given["text"] else {}
+        requests = [LiveRequest(request, start, stop, texts) for request, start, stop in given["requests"]]
         running = prepare_kernel_live(requests, self._kernel, _command(given), self._output.take)
         running.begin()
         return partial(self._run, running)
@@ -171,6 +174,7 @@ class LabHost:
             result: Json | None = None
             with suppress(LeftOutError):
                 result = report(running.sum_up(summing.tell)).to_json()
+                progress.records = result["records"]  # the last ones have only now been read
             with suppress(ServerEnded):
                 self._channel.send({"state": {**self._now(running, progress), **spent, "report": result}})
         if running.lost is not None:
@@ -244,7 +248,7 @@ class LabHost:
             self.over = True
 
     def _now(self, running: LiveRun, progress: Progress) -> Json:
-        return {**state_of(running, progress), **(self._output.to_json() if running.command else {})}
+        return {**state_of(running, progress, self._costing), **(self._output.to_json() if running.command else {})}
 
 
 def _command(given: Json) -> list[str]:

@@ -7,9 +7,7 @@ Every request that changes something is a POST. The guard (guard.py) is passed b
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
-import sys
 import time
 from typing import Any, Final
 
@@ -26,7 +24,8 @@ from gilk.web.answers import answering, given, not_routed, whole_number
 from gilk.web.assets import Assets
 from gilk.web.audit import Audit
 from gilk.web.children import ServerChild, ToldError
-from gilk.web.commands import d_commands, lab_command
+from gilk.web.commands import d_commands
+from gilk.web.costs import CostPages
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
 from gilk.web.following import FollowedSession
@@ -36,6 +35,7 @@ from gilk.web.instruments import InstrumentPages, requests_of
 from gilk.web.keys import Keys
 from gilk.web.lab import Lab
 from gilk.web.live import live
+from gilk.web.printed import printed
 from gilk.web.sessions import Sessions
 from gilk.web.sources import source
 from gilk.web.tables import table_routes
@@ -49,10 +49,9 @@ PAGES: Final = (
     "/", "/doctor", "/help", "/help/{page:path}", "/about", "/target/{target}", "/target/{target}/symbols",
     "/target/{target}/function", "/target/{target}/d", "/target/{target}/trace", "/session/{number}",
     "/experiment/{file}", "/traces",
-    "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/sql",
-    "/diff",
+    "/file/{file}/timeline", "/file/{file}/tree", "/file/{file}/flame", "/file/{file}/anomalies", "/file/{file}/plot",
+    "/file/{file}/sql", "/diff",
 )  # fmt: skip
-_DOCTOR_WITHIN: Final = 120.0
 
 
 class Window:
@@ -67,8 +66,9 @@ class Window:
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
         self.traces = TracePages(grants, self._files)
         self.tracing = TracingPages(grants, self.sessions, audit)
+        self.costs = CostPages(grants.acts)
         self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
-        self.instruments = InstrumentPages(grants, self.sessions, audit)
+        self.instruments = InstrumentPages(grants, self.sessions, audit, self.costs)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image, the state of the survey
 
@@ -95,6 +95,7 @@ class Window:
         await self.lab.stop()
         self.d.stop()
         self.instruments.stop()
+        self.costs.stop()
         self._files.stop()
         for worker in self._workers.values():
             worker.kill()
@@ -136,16 +137,9 @@ class Window:
 
     async def doctor(self, _request: Request) -> Json:
         """The findings of `gilk doctor --json`, which runs in a process of its own because it tries things out."""
-        command = (sys.executable, "-P", "-m", "gilk", "doctor", "--json")
-        pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec(*command, stdin=none, stdout=pipe, stderr=none)
-        try:
-            output, _ = await asyncio.wait_for(process.communicate(), _DOCTOR_WITHIN)
-            found: Json = json.loads(output)
-        except (TimeoutError, ValueError):
-            if process.returncode is None:
-                process.kill()
-            raise ToldError("doctor-failed", "gilk doctor did not answer", "run it in a terminal", 500) from None
+        found = await printed("gilk", "doctor", "--json")
+        if found is None:
+            raise ToldError("doctor-failed", "gilk doctor did not answer", "run it in a terminal", 500)
         return {**found, "command": "gilk doctor"}
 
     async def help(self, request: Request) -> Json:
@@ -156,13 +150,18 @@ class Window:
         return {"page": name, "text": manual.paragraph(name, heading) if heading else manual.page(name), "at": heading}
 
     async def status(self, _request: Request) -> Json:
-        """The line at the top of each page. ``processor`` is in seconds: whoever looks twice knows the share."""
+        """The line at the top of each page. ``processor``, gilk's own work, and ``probes``, the time that probes have
+        taken of programs, are in seconds: whoever looks twice knows the share. ``unknown``: how many sessions have
+        probes whose time is not known.
+        """
         from gilk.api.machine import own_time  # imported here: the server begins without it
 
         under_way = [session for session in self.sessions.all() if not session.end]
         return {
             "sessions": len(under_way),
             "drops": sum(session.state.get("drops", 0) for session in under_way),
+            "unknown": sum(not session.state.get("cost") for session in under_way),
+            "probes": round(sum((each.state.get("cost") or {}).get("ns", 0) for each in self.sessions.all()) / 1e9, 6),
             "processor": round(await asyncio.to_thread(own_time), 3),
             "at": round(time.monotonic(), 3),
         }
@@ -254,12 +253,10 @@ class Window:
         return await self._asked("preview", target=name, requests=requests)
 
     async def begin_lab(self, request: Request) -> Json:
-        """Put instruments into the lab's kernel, and run a command there, if there is one."""
-        asked = await given(request, requests=list, workload=str)
-        name, requests = self.grants.target(LAB), requests_of(asked["requests"])
-        check_text(asked["workload"])
-        session = self.sessions.begin_lab(self.lab, title_of(name), requests, asked["workload"].strip())
-        return (await self.audit.noted(session, lab_command(requests, asked["workload"].strip()))).shown()
+        return await self.instruments.begin_in_lab(request, self.lab)
+
+    async def begin_lab_c(self, request: Request) -> Json:
+        return await self.instruments.begin_c_in_lab(request, self.lab)
 
     async def begin_lab_trace(self, request: Request) -> Json:
         return await self.tracing.begin_in_lab(request, self.lab)
@@ -340,8 +337,9 @@ def _looking(what: str, name: str, *words: str) -> str:
 def routes(window: Window) -> list[BaseRoute]:
     twins = {
         "/index.json": window.index, "/doctor.json": window.doctor, "/help.json": window.help,
-        "/status.json": window.status, "/about.json": window.about, "/target/{target}.json": window.target,
-        "/target/{target}/symbols.json": window.symbols, "/target/{target}/function.json": window.function,
+        "/status.json": window.status, "/costs.json": window.costs.page, "/about.json": window.about,
+        "/target/{target}.json": window.target, "/target/{target}/symbols.json": window.symbols,
+        "/target/{target}/function.json": window.function,
         "/target/{target}/source.json": window.source, "/target/{target}/d.json": window.d.page,
         "/target/{target}/trace.json": window.tracing.page, "/session/{number}.json": window.session,
         "/experiment/{file}.json": window.experiments.page, "/traces.json": window.traces.index,
@@ -350,7 +348,8 @@ def routes(window: Window) -> list[BaseRoute]:
         "/file/{file}/timeline/find.json": window.traces.find,
         "/file/{file}/timeline/progress.json": window.traces.progress, "/diff.json": window.traces.diff,
         "/file/{file}/tree.json": window.traces.tree, "/file/{file}/flame.json": window.traces.flame,
-        "/file/{file}/anomalies.json": window.traces.anomalies, "/file/{file}/sql.json": window.traces.sql,
+        "/file/{file}/anomalies.json": window.traces.anomalies, "/file/{file}/plot.json": window.traces.plot,
+        "/file/{file}/sql.json": window.traces.sql,
     }  # fmt: skip
     asked = {
         "/target/{target}/d/check.json": window.d.check, "/target/{target}/d/words.json": window.d.words,
@@ -365,6 +364,7 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
         "/session/trace": window.tracing.begin, "/session/lab": window.begin_lab,
+        "/session/lab/c": window.begin_lab_c, "/c/names.json": window.instruments.name_c,
         "/session/lab/d": window.begin_lab_d, "/session/lab/trace": window.begin_lab_trace,
         "/lab/start": window.start_lab, "/lab/end": window.end_lab,
     }  # fmt: skip

@@ -151,18 +151,18 @@ class Sessions:
         return await self._begun(made, "gilk.web.host", **given)
 
     async def begin_lab(
-        self, lab: SessionMachine, title: str, requests: Sequence[PaneRequest], workload: str
+        self, lab: SessionMachine, title: str, requests: Sequence[PaneRequest], workload: str, text: str = ""
     ) -> WebSession:  # fmt: skip
         """A session in the lab's kernel. ``workload``: a command for its shell, at whose end the session ends, or ''.
-        Raises ToldError; then nothing has changed.
+        ``text``: as in `begin`. Raises ToldError; then nothing has changed.
         """
         made = WebSession(
-            self._last + 1, LAB, title, tuple(each.text for each in requests), lab_command(requests, workload),
+            self._last + 1, LAB, title, tuple(each.text for each in requests), lab_command(requests, workload, text),
             lab_python(requests, workload), time.time(), over=_WORKLOAD_ENDED, lost=_MACHINE_ENDED,
         )  # fmt: skip
         if workload:
             made.state = {"workload": workload, "printed": "", "bytes": 0}
-        begun = await lab.begin(made, "session", requests=values(requests), workload=workload)
+        begun = await lab.begin(made, "session", requests=values(requests), workload=workload, text=text)
         self._keep(made, begun["host"], lab)
         return made
 

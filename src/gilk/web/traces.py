@@ -27,6 +27,13 @@ _ANSWERS_WITHIN: Final = 60.0  # the seconds that a question in SQL may take, on
 _MOST_ROWS: Final = 1000  # the most rows of an answer
 _LONGEST_SQL: Final = 4000  # the most characters of a question
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+#: The choices of a plot, the usual one first; '' is what suits the kind (render/plot.py, render/plot_data.py).
+PLOTS: Final = {
+    "kind": ("scatter", "step", "histogram", "spectrum"),
+    "by": ("", "process", "thread", "function", "point", "all"),
+    "values": ("", "duration", "interval", "value", "number"),
+    "scale": ("", "log", "linear"),
+}
 
 
 class TracePages:
@@ -110,6 +117,17 @@ class TracePages:
             raise ToldError("bad-request", "a time is not less than nothing")
         asking = self._workers.answer("ask", _OPENS_WITHIN, "anomalies", path=str(path), least=least, limit=_MOST_FOUND)
         return {**self._named(request, path), **await while_there(request, asking)}
+
+    async def plot(self, request: Request) -> Json:
+        """A picture of `gilk plot` as numbers."""
+        path, asked = self._file(request.path_params["file"]), request.query_params
+        chosen = {name: asked.get(name, words[0]) for name, words in PLOTS.items()}
+        wrong = [value for name, value in chosen.items() if value not in PLOTS[name]]
+        if wrong:
+            raise ToldError("bad-request", f"{wrong[0][:40]!r} is no choice of a plot")
+        of = _query(asked.get("of", "")).split()
+        asking = self._workers.answer("ask", _OPENS_WITHIN, "plotted", path=str(path), **chosen, of=of)
+        return {**self._named(request, path), "asked": {**chosen, "of": of}, **await while_there(request, asking)}
 
     async def sql(self, request: Request) -> Json:
         path, sql = self._file(request.path_params["file"]), request.query_params.get("q", "")

@@ -16,11 +16,11 @@ Graph = tuple[list[tuple[int, int]], list[Arc]]
 
 
 @st.composite
-def graphs(choose: st.DrawFn) -> Graph:
+def graphs(choose: st.DrawFn, most: int = 40) -> Graph:
     """Random graphs, also with loops, blocks that lead to themselves, and blocks without a way in."""
     sizes = choose(st.lists(st.tuples(st.integers(30, 400), st.integers(36, 300)), min_size=1, max_size=20))
     number = st.integers(0, len(sizes) - 1)
-    pairs = choose(st.lists(st.tuples(number, number), max_size=40, unique=True))
+    pairs = choose(st.lists(st.tuples(number, number), max_size=most, unique=True))
     return sizes, [Arc(source, target) for source, target in pairs]
 
 
@@ -71,6 +71,34 @@ def test_edges_lead_down_except_back_edges(graph: Graph) -> None:
     for route in drawing.routes:
         source, target = drawing.boxes[route.link.source], drawing.boxes[route.link.target]
         assert route.back or source.y < target.y
+
+
+def over_another(drawing: Drawing) -> Iterator[tuple[Route, Route]]:
+    """The pairs of routes that have a stretch in common."""
+    stretches = [(route, *sorted(pair)) for route in drawing.routes for pair in pairwise(route.points)]
+    for at, (one, (x1, y1), (x2, y2)) in enumerate(stretches):
+        for other, (x3, y3), (x4, y4) in stretches[:at]:
+            down = x1 == x2 == x3 == x4 and max(y1, y3) < min(y2, y4)
+            if one is not other and (down or (y1 == y2 == y3 == y4 and max(x1, x3) < min(x2, x4))):
+                yield one, other
+
+
+@given(graphs(most=9))
+def test_no_edge_runs_over_another(graph: Graph) -> None:
+    assert not list(over_another(draw(*graph)))
+
+
+def test_an_edge_from_a_long_way_above_keeps_clear_of_one_into_the_block_below() -> None:
+    """Block 2 stands below block 1, to which no edge leads from there: both edges would go down in the middle."""
+    links = [Arc(0, 1), Arc(0, 2), Arc(1, 3), Arc(2, 4), Arc(3, 4), Arc(2, 3)]
+    assert not list(over_another(draw([(100, 50)] * 5, links)))
+
+
+def test_the_check_detects_an_edge_over_another() -> None:
+    boxes = (Box(0, 0, 50, 40), Box(0, 90, 50, 40), Box(60, 90, 50, 40))
+    one = Route(Arc(0, 1), ((25, 40), (25, 90)), False)
+    other = Route(Arc(0, 2), ((25, 40), (25, 60), (85, 60), (85, 90)), False)
+    assert list(over_another(Drawing(110, 130, boxes, (one, other)))) == [(other, one)]
 
 
 def test_the_check_detects_an_edge_behind_a_box() -> None:

@@ -44,14 +44,24 @@ def check_c(name: str, text: str) -> WrittenC:
     """Compile the C file ``name``, with the content ``text``, as `gilk run` does for each of its functions. Raises
     CompileError `no-compiler`.
     """
-    plain = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
-    found = {match[1]: match.span(1) for match in _FUNCTION.finditer(plain)}
+    found = functions_of(text)
     if not found:
-        return WrittenC((), (_problem(text, 0, 0, "there is no function void NAME(unsigned int iid) { ... } in it"),))
+        return WrittenC((), (no_function(),))
     problems: dict[CProblem, None] = {}
     for function, (start, end) in found.items():
         problems.update(dict.fromkeys(_problems(name, text, function, start, end)))
     return WrittenC(tuple(found), tuple(problems))
+
+
+def functions_of(text: str) -> dict[str, tuple[int, int]]:
+    """The functions that may be instruments, in the order of the text, each with the place of its name."""
+    plain = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
+    return {match[1]: match.span(1) for match in _FUNCTION.finditer(plain)}
+
+
+def no_function() -> CProblem:
+    """The problem of a text without such a function."""
+    return _problem("", 0, 0, "there is no function void NAME(unsigned int iid) { ... } in it")
 
 
 def _problems(name: str, text: str, function: str, start: int, end: int) -> Iterator[CProblem]:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from gilk.render.layout.columns import WIDE, columns
 from gilk.render.layout.model import Arc, Box, Drawing, Point, Route
+from gilk.render.layout.ports import apart, spread
 from gilk.render.layout.routes import ArcWay, lanes, ways
 from gilk.render.layout.rows import rows
 
@@ -24,15 +25,17 @@ def draw(sizes: Sequence[Size], links: Sequence[Arc]) -> Drawing:
     column = columns(found)
     chosen = ways(links, found.row, column)
     across = _Across(sizes, column, chosen)
-    ports = _ports(links, across)
-    flat = [_flat(ports[number], way, across.lane_x(number)) for number, way in enumerate(chosen)]
+    lane_x = [across.lane_x(number) for number in range(len(links))]
+    places = [(left, size[0]) for left, size in zip(across.left, sizes, strict=True)]
+    ports = apart(links, chosen, lane_x, spread(links, lane_x, places), places)
+    flat = [_flat(ports[number], way, lane_x[number]) for number, way in enumerate(chosen)]
     lane, count = lanes([(gap, low, high) for pair in flat for gap, low, high in pair])
     down = _down(sizes, found.row, count)
     boxes = [Box(across.left[block], down.row[found.row[block]], *size) for block, size in enumerate(sizes)]
     routes = []
     for number, link in enumerate(links):
         turns = [down.lane_y(flat[number][side][0], lane[2 * number + side]) for side in (0, 1)]
-        points = _points(link, boxes, ports[number], across.lane_x(number), turns)
+        points = _points(link, boxes, ports[number], lane_x[number], turns)
         routes.append(Route(link, points, number in found.back))
     return Drawing(across.width, down.height, tuple(boxes), tuple(routes))
 
@@ -70,27 +73,6 @@ class _Across:
 
 def _wide(lanes_there: int) -> int:
     return 2 * _MARGIN + max(lanes_there - 1, 0) * _LANE
-
-
-def _ports(links: Sequence[Arc], across: _Across) -> list[tuple[int, int]]:
-    """The places at which each link leaves its box and enters the other; on each side of a box they are spread in the
-    order of the places at the other end.
-    """
-    leaving, entering = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
-    for number, link in enumerate(links):
-        leaving[link.source].append(number)
-        entering[link.target].append(number)
-
-    def middle(block: int, lane: int | None) -> int:
-        return lane if lane is not None else across.left[block] + across.sizes[block][0] // 2
-
-    out, into = [0] * len(links), [0] * len(links)
-    for ports, groups, far in ((out, leaving, "target"), (into, entering, "source")):
-        for block, numbers in groups.items():
-            order = sorted(numbers, key=lambda n: (middle(getattr(links[n], far), across.lane_x(n)), n))
-            for place, number in enumerate(order, 1):
-                ports[number] = across.left[block] + across.sizes[block][0] * place // (len(order) + 1)
-    return list(zip(out, into, strict=True))
 
 
 def _flat(ports: tuple[int, int], way: ArcWay, lane: int | None) -> tuple[_Stretch, _Stretch]:

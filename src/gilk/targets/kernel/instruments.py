@@ -47,14 +47,17 @@ class KernelInstruments:
         self._link = link
         self._release = release
         self._driver = driver
-        self._loaded: dict[tuple[Path, str], LoadedInstrument] = {}
+        self._loaded: dict[tuple[Path, str, str | None], LoadedInstrument] = {}
 
-    def get(self, source: Path, function: str, rings: int) -> LoadedInstrument:
-        """The instrument, compiled and loaded if it was not yet; its records go to the session's ``rings``."""
-        key = (source, function)
+    def get(self, source: Path, function: str, rings: int, text: str | None = None) -> LoadedInstrument:
+        """The instrument, compiled and loaded if it was not yet; its records go to the session's ``rings``.
+
+        ``text``: the content of the file, which need not exist then.
+        """
+        key = (source, function, text)
         if key not in self._loaded:
             name = f"gilk_{secrets.token_hex(6)}"
-            made = compile_for_kernel(source, function, name, headers_of(self._release))
+            made = compile_for_kernel(source, function, name, headers_of(self._release), text)
             self._loaded[key] = self._load(made, rings)
         return self._loaded[key]
 

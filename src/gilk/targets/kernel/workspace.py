@@ -150,9 +150,9 @@ class KernelWorkspace:
         """The instrument that fires a site of D programs."""
         return KernelCallWithRegisters(0, site, self.driver.symbols["ilk_fire"])
 
-    def call(self, source: Path, function: str, iid: int) -> Instrument:
-        """A user's instrument, compiled from a source file. Raises CompileError, UsageError."""
-        found = self.instruments.get(source, function, self._records().set)
+    def call(self, source: Path, function: str, iid: int, text: str | None = None) -> Instrument:
+        """A user's instrument, compiled from a source file, or from its ``text``. Raises CompileError, UsageError."""
+        found = self.instruments.get(source, function, self._records().set, text)
         if found.plain:
             code = self._read_live([(found.plain, found.size)])[0]
             return KernelCallWithIid(found.plain, iid, *examine(code, found.plain, self._image.returns))

@@ -32,8 +32,9 @@ export function instruments() {
   }
 }
 
-// The field. `changed` is called when the text has other instruments, `typed` when it has changed.
-export function field(changed, typed) {
+// The field. `changed` is called when the text has other instruments, `typed` when it has changed. In the lab, the kernel's own
+// build compiles the text, which takes so long that it is not done as one types.
+export function field(lab, changed, typed) {
   const said = h("div", { role: "status", "aria-label": "Problems" });
   const nothing = () => Promise.resolve({ start: 0, end: 0, words: [], kind: "", left_out: 0 });
   const rested = later(check, REST);
@@ -46,10 +47,10 @@ export function field(changed, typed) {
   async function check() {
     const asked = editor.text;
     try {
-      const found = await post("/c/check.json", { text: asked });
+      const found = await post(lab ? "/c/names.json" : "/c/check.json", { text: asked });
       if (asked !== editor.text) return;
       editor.told(found.problems.map((one) => [one.start, one.end, one.message]), []);
-      show(said, verdict(found, editor));
+      show(said, verdict(found, editor, lab));
       const names = found.functions.map((name) => `${FILE}:${name}`);
       if (JSON.stringify(names) !== JSON.stringify(instruments())) {
         sessionStorage.setItem("c functions", JSON.stringify(names));
@@ -77,8 +78,9 @@ export function field(changed, typed) {
   return place;
 }
 
-function verdict(found, editor) {
-  if (!found.problems.length) return h("p", { class: "state ok" }, `It compiles, and has ${found.functions.join(", ")}.`);
+function verdict(found, editor, lab) {
+  const names = found.functions.join(", ");
+  if (!found.problems.length) return h("p", { class: lab ? "hint" : "state ok" }, lab ? `It has ${names}. The kernel's own build compiles it when the session begins.` : `It compiles, and has ${names}.`);
   return h("ul", { class: "problems" }, found.problems.map((one) => h("li", null,
     h("button", { onclick: () => editor.goTo(one.start, one.end) }, `line ${one.line}, column ${one.column}`), ` ${one.message}`)));
 }

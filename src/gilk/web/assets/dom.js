@@ -74,6 +74,12 @@ export function moment(ns, apart) {
   return `${(ns / size).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(size / apart) - 1e-9))))} ${unit}`;
 }
 
+// The first and the last time below a picture from `left` to `right`; one text where there is no room for two.
+export function times(first, last, left, right, y) {
+  if (right - left < 100) return s("text", { x: left, y }, `${first} s to ${last} s`);
+  return [s("text", { x: left, y }, `${first} s`), s("text", { x: right, y, "text-anchor": "end" }, `${last} s`)];
+}
+
 // The part of an address that stands for a file.
 export function fileId(path) {
   const bytes = new TextEncoder().encode(path);

@@ -102,7 +102,7 @@ export async function experiment(place, id) {
     begin.disabled = true;
     try {
       if (!saved()) await save();
-      if (values.machine) notice("A virtual machine starts for it. That takes some seconds …");
+      notice(values.machine ? "A virtual machine starts for it. That takes some seconds …" : "The points are being found and planned …");
       const session = await post("/session/experiment", { file: id, digest });
       goTo(`/session/${session.number}`);
     } catch (error) {

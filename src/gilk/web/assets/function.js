@@ -37,9 +37,13 @@ export async function func(place, id) {
     if (event.movementX || event.movementY) linked(event);
   });
   let last = null;
+  const live = h("p", { class: "key live" }, "The registers that are live at the head of the block at the pointer, or with the focus, are told here.");
   const linked = (event) => {
     const block = event.target.closest("[data-block]");
-    if (block && block !== last) text.mark(Number(block.dataset.block));
+    if (block && block !== last) {
+      text.mark(Number(block.dataset.block));
+      show(live, h("span", null, liveAt(found.blocks.find((one) => one.index === Number(block.dataset.block)))));
+    }
     last = block ?? last;
   };
   let zoom = fitting(found.layout.width);
@@ -73,7 +77,7 @@ export async function func(place, id) {
       h("button", { onclick: nearer(STEP), "aria-label": "Larger" }, "+"),
       h("span", { class: "key" }, "edges: ", h("span", { class: "taken" }, "taken"), ", ", h("span", { class: "not-taken" }, "not taken"),
         ", dashed: back to an earlier block. Colour of a counted block: each step is half as many hits.")),
-    legend(found.reasons),
+    live, legend(found.reasons),
     graph.status, h("div", { class: "beside" }, scroll, text.place), command(found.command));
   // The first block is in the middle until the reader moves the graph; the graph gets narrower when the source has come.
   const first = found.layout.boxes[0][0] + found.layout.boxes[0][2] / 2;
@@ -99,6 +103,11 @@ export async function func(place, id) {
 // The block with the instruction at an address, which is text; undefined if there is none.
 function blockAt(found, address) {
   return address ? found.blocks.find((block) => block.instructions.some((one) => one.address === Number(address))) : undefined;
+}
+
+// The registers and flags that are live at the head of a block.
+function liveAt(block) {
+  return `Live at the head of @${block.index}: ${block.live.join(" ") || "nothing"}.`;
 }
 
 // The scale of the graph: 1 if it fits, else as small as it must be to fit, but not too small to be read.

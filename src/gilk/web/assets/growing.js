@@ -3,7 +3,7 @@
 // with bars and as heat maps over time.
 
 import { flame } from "./flame.js";
-import { h, number, plural, s, short, show, table } from "./dom.js";
+import { h, number, plural, s, short, show, table, times as firstAndLast } from "./dom.js";
 import { overTime, overTimeAsTable } from "./lines.js";
 
 const CELL = [14, 14]; // pixels of a heat map's cell
@@ -98,7 +98,7 @@ function distribution(one, row) {
 function heat(of, name, times, buckets) {
   const rows = [...buckets].reverse();
   const most = Math.max(1, ...times.flatMap((time) => time.more.map(([, count]) => count)));
-  const [width, height] = [LEFT + times.length * CELL[0], rows.length * CELL[1] + 18];
+  const [width, height] = [LEFT + Math.max(times.length * CELL[0], 100), rows.length * CELL[1] + 18];
   const at = new Map(rows.map((bucket, place) => [bucket.value, place]));
   const cells = times.flatMap((time, column) => time.more.filter(([value, count]) => count > 0 && at.has(value)).map(([value, count]) =>
     s("rect", { class: `shade${shade(count, most)}`, x: LEFT + column * CELL[0], y: at.get(value) * CELL[1], width: CELL[0] - 1, height: CELL[1] - 1 },
@@ -109,8 +109,7 @@ function heat(of, name, times, buckets) {
       s("svg", { width, height, role: "img", "aria-label": label },
         rows.map((bucket, place) => s("text", { x: LEFT - 6, y: place * CELL[1] + 11, "text-anchor": "end" }, bucket.bucket.trim())),
         cells,
-        s("text", { x: LEFT, y: height - 4 }, `${times[0].seconds} s`),
-        s("text", { x: width, y: height - 4, "text-anchor": "end" }, `${times[times.length - 1].seconds} s`))),
+        firstAndLast(times[0].seconds, times[times.length - 1].seconds, LEFT, LEFT + times.length * CELL[0], height - 4))),
     overTimeAsTable("times", of, name, ["From", "number", (bucket) => bucket.bucket.trim()], times, (time) => (bucket) => {
       const found = time.more.find(([value]) => value === bucket.value);
       return found ? short(found[1]) : "";

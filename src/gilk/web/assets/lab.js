@@ -5,7 +5,9 @@ import { h, lines, plural, show } from "./dom.js";
 import { again, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { images } from "./target.js";
+import { add } from "./pane.js";
 import { sessionRows } from "./session.js";
+import { typedField } from "./typed.js";
 
 const EVERY = 1000; // ms between two looks at the state
 
@@ -20,6 +22,7 @@ export function lab(place, found) {
     found.lab.state === "starting" ? null : h("p", { class: "acts" }, found.lab.state === "up"
       ? [h("a", { href: "/target/lab/symbols?image=kernel" }, "Find a function"), h("a", { href: "/target/lab/d" }, "Write a D program"), h("a", { href: "/target/lab/trace" }, "Trace its calls"), act("End the lab", "/lab/end", "The lab has ended.")]
       : act("Start the lab", "/lab/start", "")),
+    found.lab.state === "up" ? typedField("lab", (text) => add("lab", text)) : null,
     found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
     found.images.length ? h("section", null, h("h2", null, "Kernel and modules"), images("lab", found)) : null,
     found.lab.console ? h("details", null, h("summary", null, "Console"), console_) : null);

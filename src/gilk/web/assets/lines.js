@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Values of an aggregation over time: a line for each of its largest rows, and a table that says the same.
 
-import { h, number, s, short, table } from "./dom.js";
+import { h, number, s, short, table, times } from "./dom.js";
 
 const STEP = 14; // pixels from one look to the next, as in a heat map
 const [LEFT, HEIGHT, FOOT] = [90, 120, 18]; // pixels
@@ -27,13 +27,12 @@ function picture(of, label, rows, looks, { low, high, first, last, place }) {
     s("svg", { width, height, role: "img", "aria-label": label, class: "over-time" },
       high === low ? null : mark(high, 10),
       mark(low, high === low ? HEIGHT / 2 + 4 : HEIGHT - 2),
-      rows.map(([name, times], row) => s("g", { class: `line${row}` },
-        s("polyline", { points: times.map((time) => place(time.seconds, time.value).map((at) => at.toFixed(1)).join(",")).join(" ") },
+      rows.map(([name, looked], row) => s("g", { class: `line${row}` },
+        s("polyline", { points: looked.map((time) => place(time.seconds, time.value).map((at) => at.toFixed(1)).join(",")).join(" ") },
           s("title", null, name)),
         s("path", { d: `M${LEFT} ${HEIGHT + FOOT + row * LEGEND + 9}h24` }),
         s("text", { x: LEFT + 30, y: HEIGHT + FOOT + row * LEGEND + 13 }, name))),
-      s("text", { x: LEFT, y: HEIGHT + 11 }, `${first} s`),
-      s("text", { x: LEFT + (looks - 1) * STEP, y: HEIGHT + 11, "text-anchor": "end" }, `${last} s`)));
+      times(first, last, LEFT, LEFT + (looks - 1) * STEP, HEIGHT + 11)));
 }
 
 function mark(value, y) {

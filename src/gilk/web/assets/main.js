@@ -15,6 +15,7 @@ import { experiment } from "./experiment.js";
 import { timeline } from "./timeline.js";
 import { diff, traces } from "./traces.js";
 import { anomalies, sql, traceFlame, tree } from "./views.js";
+import { plot } from "./plot.js";
 import { tracing } from "./tracing.js";
 import { pane } from "./pane.js";
 
@@ -35,6 +36,7 @@ const PAGES = [
   [/^\/file\/([^/]+)\/tree$/, tree],
   [/^\/file\/([^/]+)\/flame$/, traceFlame],
   [/^\/file\/([^/]+)\/anomalies$/, anomalies],
+  [/^\/file\/([^/]+)\/plot$/, plot],
   [/^\/file\/([^/]+)\/sql$/, sql],
   [/^\/diff$/, diff],
 ];

@@ -5,6 +5,8 @@ import { fileId, h, lines, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { listed as timesOf, timed, timesField } from "./times.js";
+import { typedField } from "./typed.js";
+import { costOf } from "./costs.js";
 import { field as cField, instruments, isC, text as cText } from "./c.js";
 
 let shownFor = null;
@@ -64,8 +66,10 @@ function draw(target) {
   show(place, h("section", { "aria-label": "Instruments chosen" },
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
     list,
+    typedField(target, (text) => add(target, text)),
+    running && !lab ? costOf(requests) : null,
     lab ? workloadField(again) : null,
-    running && !lab ? cField(listed, again) : null,
+    running ? cField(lab, listed, again) : null,
     live,
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
@@ -78,7 +82,7 @@ function draw(target) {
 
 // The chosen instruments as a list. Once there are instruments in C, each point can have one of these.
 function items(target, requests) {
-  const own = target.startsWith("pid-") ? instruments() : [];
+  const own = target === "lab" || target.startsWith("pid-") ? instruments() : [];
   const change = (each, instrument) => keep(target, requests.map((one) => (one === each ? `${pointsOf(each)}=${instrument}` : one)));
   return requests.map((each) => {
     const now = each.slice(pointsOf(each).length + 1);
@@ -98,7 +102,7 @@ function commandFor(target, requests) {
   const before = requests.some(isC) ? `printf %s ${quoted(cText())} > mine.c && ` : "";
   if (timed(target, requests)) return `${before}${experimentCommand(target, requests)}`;
   if (target !== "lab") return `${before}gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${points}`;
-  return `gilk run --on lab ${points}${workload() ? ` -- sh -c ${quoted(workload())}` : ""}`;
+  return `${before}gilk run --on lab ${points}${workload() ? ` -- sh -c ${quoted(workload())}` : ""}`;
 }
 
 // The command line that writes the experiment with the instruments' times, and runs it.
@@ -162,8 +166,9 @@ async function begin(target, requests, button) {
   notice("Putting the instruments in …");
   try {
     const asked = timesOf(target, requests).map((one) => (one.start || one.stop !== null ? one : one.request));
-    const session = target === "lab" ? await post("/session/lab", { requests: asked, workload: workload() })
-      : requests.some(isC) ? await post("/session/c", { target, requests: asked, text: cText() })
+    const inC = requests.some(isC);
+    const session = target === "lab" ? await post(inC ? "/session/lab/c" : "/session/lab", { requests: asked, workload: workload(), ...(inC ? { text: cText() } : {}) })
+      : inC ? await post("/session/c", { target, requests: asked, text: cText() })
         : await post("/session", { target, requests: asked });
     notice("The instruments are in.");
     keep(target, []);

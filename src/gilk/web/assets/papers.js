@@ -15,8 +15,8 @@ export async function doctor(place) {
     table("Findings", [
       ["State", "word", (one) => h("span", { class: `state ${one.status}` }, WORDS[one.status])],
       ["Check", "word", (one) => one.name],
-      ["Found", "", (one) => one.found],
-      ["It means", "", (one) => (one.status === "ok" ? one.means : [h("p", null, one.means), one.fix ? h("p", null, `→ ${one.fix}`) : null])],
+      ["Found", "told", (one) => one.found],
+      ["It means", "told", (one) => (one.status === "ok" ? one.means : [h("p", null, one.means), one.fix ? h("p", null, `→ ${one.fix}`) : null])],
     ], found.checks),
     command(found.command));
 }

@@ -58,7 +58,7 @@ export async function session(place, text) {
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned || state.stages?.instruments ? happened(state) : null, written(state));
     const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), records(state.last ?? []),
+    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), costs(state.cost), records(state.last ?? []),
       refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
@@ -157,7 +157,8 @@ function traced(state) {
 // Instruments that only make records count no hits.
 export function facts(state) {
   const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits || !state.records ? state.hits : undefined], ["records", state.records],
-    ["bytes printed", state.bytes], ["dropped", state.drops ?? 0]]
+    ["bytes printed", state.bytes], ["dropped", state.drops ?? 0],
+    ["taken by probes", state.cost ? `about ${duration(state.cost.ns)} (${percent(state.cost.share)})` : undefined]]
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => [name, typeof value === "number" ? number(value) : value]);
   return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
@@ -219,6 +220,29 @@ function edges(found) {
 function bar(share) {
   return s("svg", { class: "bar", width: 120, height: 10, "aria-hidden": "true" },
     s("rect", { width: Math.max(share ? 1 : 0, Math.round(120 * share)), height: 10 }));
+}
+
+function percent(share) {
+  return `${(100 * share).toFixed(share < 0.1 ? 2 : 0)} % of a processor`;
+}
+
+// What the probes have taken of the program, point by point. It stays open while it is drawn anew.
+function costs(cost) {
+  if (!cost?.points.length) return null;
+  const place = h("details", { class: "cost", open: sessionStorage.getItem("cost open") === "yes",
+    ontoggle: () => sessionStorage.setItem("cost open", place.open ? "yes" : "no") },
+  h("summary", null, "What the probes cost"),
+  h("p", null, "About: the hits, times what a hit takes. That was measured on this machine, in a small program of gilk's own; it is the least that a hit takes. ",
+    cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes.` : ""),
+  table("Cost of each point", [
+    ["Point", "name", (one) => one.point],
+    ["Instrument", "lesser", (one) => one.instrument],
+    ["Hits", "number", (one) => number(one.hits)],
+    ["A hit", "number lesser", (one) => `${one.each_ns.toFixed(1)} ns`],
+    ["Together", "number", (one) => duration(one.ns)],
+  ], cost.points.slice(0, 50)),
+  cost.points.length > 50 ? h("p", null, "These are the 50 that have cost most.") : null);
+  return place;
 }
 
 function latencies(found) {

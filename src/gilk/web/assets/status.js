@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The line at the top of each page: the sessions that go on, what they have dropped, and what gilk's own work costs.
+// The line at the top of each page: the sessions that go on, what they have dropped, and what probes and gilk's own work cost.
 
 import { h, number, plural, show } from "./dom.js";
 import { get } from "./talk.js";
@@ -33,10 +33,10 @@ async function look(place) {
 function words(now) {
   if (!now.sessions) return null;
   return h("span", null, `${plural(now.sessions, "session")}, ${number(now.drops)} dropped`,
-    before && now.at > before.at ? `, gilk takes ${share(now)} of a processor` : "");
+    before && now.at > before.at ? `; of a processor, ${now.unknown === now.sessions ? "" : `probes take ${now.unknown ? "at least " : ""}${share(now, "probes")}, `}gilk ${now.unknown === now.sessions ? "takes " : ""}${share(now, "processor")}` : "");
 }
 
-function share(now) {
-  const part = Math.max(0, now.processor - before.processor) / (now.at - before.at);
+function share(now, what) {
+  const part = Math.max(0, now[what] - before[what]) / (now.at - before.at);
   return `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`;
 }

@@ -7,6 +7,7 @@ import { get, post } from "./talk.js";
 import { add } from "./pane.js";
 import { sessionRows } from "./session.js";
 import { lab } from "./lab.js";
+import { typedField } from "./typed.js";
 
 const MARKS = {
   all: ["●", "all points"], some: ["◐", "some points"], none: ["▲", "no point"], "not-analysed": ["○", "not analysed"],
@@ -23,6 +24,7 @@ export async function target(place, id) {
     h("h1", null, found.title),
     found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
     about(id),
+    id.startsWith("pid-") ? typedField(id, (text) => add(id, text)) : null,
     h("h2", null, isKernel(id) ? "Kernel and modules" : "Program and libraries"),
     images(id, found));
 }

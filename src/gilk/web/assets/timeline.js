@@ -94,7 +94,7 @@ export class TimelineView {
       found.tracks.map((each, index) => h("option", { value: String(index) }, each.name)));
     this.thread.value = this.words.get("thread") ?? "";
     this.where = h("p", { id: "where", role: "status" });
-    this.details = h("section", { id: "call", "aria-label": "The call", "aria-live": "polite" });
+    this.details = h("section", { id: "call", "aria-label": "The call", "aria-live": "polite" }, this.noCall());
     this.statistics = h("section", { id: "figures", "aria-label": "In view" });
     const button = (name, act) => h("button", { onclick: act }, name);
     show(place,
@@ -274,9 +274,14 @@ export class TimelineView {
 
   letGo() {
     this.chosen = null;
-    show(this.details);
+    show(this.details, this.noCall());
     this.keep();
     this.soon();
+  }
+
+  // The words in place of a call, while none is chosen.
+  noCall() {
+    return h("p", { class: "hint" }, "A click on a call chooses it: its times, its callers and its longest calls are shown here.");
   }
 
   // The chosen call.

@@ -32,21 +32,23 @@ export async function traces(place) {
 
 // A table of many columns, which scrolls on a narrow page.
 function wide(caption, columns, rows) {
-  return h("div", { class: columns.length < 4 ? "wide slim" : "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
+  const slim = columns.filter(([, kind]) => !kind.includes("lesser")).length < 5;
+  return h("div", { class: slim ? "wide slim" : "wide", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` }, table(caption, columns, rows));
 }
 
 function path(functions) {
   return functions.join(" › ");
 }
 
-// A column with a button that shows the last function of the path in both time lines below, and links to each alone.
-function both(found, pair) {
-  const nameOf = (one) => (one.path.at(-1) ?? "").replace(/_\[k\]$/, "");
-  return ["Show", "one-line", (one) => [h("button", { "aria-label": `${nameOf(one)} in both`, onclick: () => pair.show(nameOf(one).slice(0, 200)) }, "in both"), " ",
-    ...[["A", found.a], ["B", found.b]].map(([side, file]) => {
-    const name = nameOf(one);
-    return [h("a", { href: `/file/${file.id}/timeline?${new URLSearchParams({ q: name.slice(0, 200) })}`, "aria-label": `${name} in ${side}` }, `in ${side}`), " "];
-  })]];
+// The columns, in which each call has a button that shows the last function of its path in both time lines below, and links to each alone.
+function leading(columns, found, pair) {
+  const nameOf = (one) => (one.path.at(-1) ?? "").replace(/_\[k\]$/, "").slice(0, 200);
+  const links = (one, name) => h("span", { class: "show" },
+    h("button", { "aria-label": `${name} in both`, onclick: () => pair.show(name) }, "in both"),
+    [["A", found.a], ["B", found.b]].map(([side, file]) =>
+      [" ", h("a", { href: `/file/${file.id}/timeline?${new URLSearchParams({ q: name })}`, "aria-label": `${name} in ${side}` }, `in ${side}`)]));
+  return columns.map(([heading, kind, cell]) =>
+    [heading, kind, ["Call", "Made by"].includes(heading) ? (one) => [cell(one), " ", links(one, nameOf(one))] : cell]);
 }
 
 // The sorts of findings: the key in the JSON answer, the heading, the columns.
@@ -86,9 +88,9 @@ export async function diff(place) {
     } }, h("p", { class: "field" }, h("label", { for: "slower" }, "Calls also differ that take so many times as long"), slower, h("button", null, "Compare"))),
     threads.map(([side, names]) => h("p", null, `Threads only in ${side}: ${names.join(", ")}`)),
     sections.map(([key, heading, columns]) => h("section", null, h("h2", null, heading),
-      wide(heading, [...columns.map(([name, cell]) => [name, "", cell]), both(found, pair)], found[key]))),
-    found.slower.length ? h("section", null, h("h2", null, "Slower in B"), wide("Slower in B", [...TIMES, both(found, pair)], found.slower)) : null,
-    changed.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", [...TIMES, both(found, pair)], changed)) : null,
+      wide(heading, leading(columns.map(([name, cell]) => [name, "", cell]), found, pair), found[key]))),
+    found.slower.length ? h("section", null, h("h2", null, "Slower in B"), wide("Slower in B", leading(TIMES, found, pair), found.slower)) : null,
+    changed.length ? h("section", null, h("h2", null, "Most changed in time"), wide("Most changed in time", leading(TIMES, found, pair), changed)) : null,
     found.not_compared.length ? h("p", null, `Not compared, for they were not followed all the time: ${found.not_compared.join(", ")}`) : null,
     timeLines,
     h("section", null, h("h2", null, "As gilk diff prints it"), h("pre", { tabindex: 0, role: "region", "aria-label": "Text" }, lines(found.text))),

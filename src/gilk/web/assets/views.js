@@ -6,7 +6,7 @@ import { command, goTo, refused } from "./frame.js";
 import { get } from "./talk.js";
 import { palette } from "./tiles.js";
 
-const VIEWS = [["timeline", "Time line"], ["tree", "Tree"], ["flame", "Flame graph"], ["anomalies", "Anomalies"], ["sql", "SQL"]];
+const VIEWS = [["timeline", "Time line"], ["tree", "Tree"], ["flame", "Flame graph"], ["anomalies", "Anomalies"], ["plot", "Plots"], ["sql", "SQL"]];
 const [ROW, LETTER] = [20, 6.7]; // pixels
 const INDENT = 1.1; // rem for each level of calls
 const DEEPEST = 30; // levels of calls
