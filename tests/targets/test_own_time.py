@@ -14,7 +14,8 @@ import pytest
 from gilk.targets.alive import cpu_time
 from gilk.targets.apart import KEEPER
 from gilk.targets.children import children
-from gilk.targets.own_time import own_time
+from gilk.targets.own_time import own_time, works
+from gilk.targets.status import status_of
 from tests.behaviour.harness import wait_for
 
 NAME = 15  # PR_SET_NAME
@@ -62,3 +63,11 @@ def test_a_process_that_has_ended_has_no_children() -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert list(children(child)) == []
+
+
+def test_a_process_works_if_one_that_it_has_started_does() -> None:
+    with grandchild("worker") as pid:
+        worked = works(int(status_of(pid)[b"PPid"]))
+        assert wait_for(worked)
+        os.kill(pid, signal.SIGSTOP)
+        assert wait_for(lambda: not worked())

@@ -5,7 +5,7 @@ these. Programs that helpers launch, and virtual machines, are not gilk's own wo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gilk.targets.alive import cpu_time
 from gilk.targets.apart import HELPERS
@@ -19,6 +19,23 @@ def own_time() -> float:
     started = list(children(own))
     helpers = (pid for child in started for pid in _helpers(child))
     return sum(map(cpu_time, (own, *started, *helpers)))
+
+
+def works(pid: int) -> Callable[[], bool]:
+    """A function that says whether one of gilk's helpers, or a process that it has started, has used processor time
+    since the last call. The first call is about the time from now on."""
+    last = _spent(pid)
+
+    def answer() -> bool:
+        nonlocal last
+        before, last = last, _spent(pid)
+        return last != before
+
+    return answer
+
+
+def _spent(pid: int) -> float:
+    return sum(map(cpu_time, (pid, *children(pid))))
 
 
 def _helpers(pid: int) -> Iterator[int]:

@@ -123,6 +123,29 @@ def test_an_answer_followed_by_a_close_is_received(monkeypatch: pytest.MonkeyPat
     consumer.close()
 
 
+def test_a_client_waits_longer_for_a_broker_that_works() -> None:
+    consumer, broker = socket.socketpair()
+    asked = 0
+
+    def works() -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 4:
+            broker.sendall(packed({"restored": None}))
+        return True
+
+    with consumer, broker:
+        assert Line(consumer, 0.01, works).ask({"do": "leave"}).words["restored"] is None
+    assert asked == 4
+
+
+@pytest.mark.parametrize(("works", "most"), [(False, 60.0), (True, 0.0)])
+def test_a_client_does_not_wait_for_ever(works: bool, most: float) -> None:
+    consumer, broker = socket.socketpair()
+    with consumer, broker, pytest.raises(TimeoutError):
+        Line(consumer, 0.01, lambda: works, most).ask({"do": "leave"})
+
+
 @dataclass
 class Scene:
     loop: Loop

@@ -20,6 +20,7 @@ from gilk.targets.base import Loaded
 from gilk.targets.bounds import backing_at
 from gilk.targets.launch import ProcessEnd
 from gilk.targets.meeting import Meeting, rendezvous, right_to_trace
+from gilk.targets.own_time import works
 from gilk.targets.process import KeeperClient, Process
 from gilk.targets.running import MOST_STACK, Sample
 from gilk.toolchain.instrument import CompiledObject, compile_instrument
@@ -347,7 +348,8 @@ def _founded(process: Process) -> RemoteTracer:
 
     keeper = process.keeper
     end, broker = fork_broker(process)
-    process.keeper = tracer = RemoteTracer(process.pid, Line(end, _PATIENCE), keeper, broker)
+    line = Line(end, _PATIENCE, works(broker))
+    process.keeper = tracer = RemoteTracer(process.pid, line, keeper, broker)
     return tracer
 
 

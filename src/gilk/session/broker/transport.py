@@ -13,6 +13,8 @@ import json
 import os
 import socket
 import struct
+import time
+from collections.abc import Callable
 from typing import Any
 
 from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
@@ -122,9 +124,13 @@ def _read(text: bytes) -> dict[str, Any]:
 class Line:
     """A client's end of the connection to a broker."""
 
-    def __init__(self, end: socket.socket, patience: float) -> None:
-        """``patience``: how many seconds an answer may take."""
+    def __init__(
+        self, end: socket.socket, patience: float, works: Callable[[], bool] = lambda: False, most: float = 3600.0
+    ) -> None:
+        """``patience``: how many seconds an answer may take. If the broker ``works`` at it when these are over, it has
+        as many again, ``most`` in all."""
         end.settimeout(patience)
+        self._patience, self._works, self._most = patience, works, most
         self._end = end
         self._inbox = Inbox(end, MOST, takes_fds=True)
 
@@ -144,9 +150,18 @@ class Line:
             pass
         except OSError:
             raise Closed from None
+        self._works()
+        deadline = time.monotonic() + self._most
         while (answer := self._inbox.next()) is None:
+            self._wait(deadline)
             self._inbox.read()
         return answer
+
+    def _wait(self, deadline: float) -> None:
+        """Wait for more of the answer. Raises TimeoutError."""
+        while not readable(self._end.fileno(), self._patience):
+            if time.monotonic() > deadline or not self._works():
+                raise TimeoutError
 
     def is_open(self) -> bool:
         """Whether the broker is still there. It sends nothing unasked but why it has failed, so that readable bytes
