@@ -113,3 +113,9 @@ def test_a_cold_part_is_not_found_by_the_functions_name() -> None:
     both = replace(image(), spans=(whole, cold))
     assert matching(both, "f") == matching(both, "f(int)") == [whole]
     assert matching(both, "f.cold") == [cold] and matching(both, "f*") == [whole, cold]
+
+
+def test_an_image_without_any_function_is_said_to_be_stripped() -> None:
+    with pytest.raises(UsageError) as caught:
+        spans(replace(image(), spans=()), "*")
+    assert "is stripped, and has no unwind tables" in caught.value.hint

@@ -17,7 +17,7 @@ from gilk.errors import UsageError
 from gilk.image import demangle
 from gilk.image.abbreviated import OPERATOR, abbreviates
 from gilk.image.model import FunctionSpan, Image
-from gilk.image.stripped import remark
+from gilk.image.stripped import remark, without_functions
 from gilk.values import dataclass
 
 _WILD = frozenset("*?[")
@@ -160,6 +160,7 @@ def _unknown(image: Image, glob: str) -> UsageError:
     near = ", ".join(_near(image, glob))
     hints = [f"near names: {near}"] if near else []
     hints += remark({image.name: [span.name for span in image.spans]})
+    hints += [] if image.spans else [without_functions(image.name)]
     hint = "; ".join(hints)
     if "::" in glob and not demangle.available():
         hint = "names of C++ and Rust are read by c++filt, which is not installed: apt install binutils"

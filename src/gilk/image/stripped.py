@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 _NAMELESS = re.compile(r"sub_[0-9a-f]+")
 _NAMED = 4  # the most images that a remark names
+_WHERE = "(on Debian a package ...-dbgsym), or run `debuginfod-find debuginfo FILE`"
 
 
 def nameless(address: int) -> str:
@@ -32,7 +33,14 @@ def remark(functions: Mapping[str, Iterable[str]]) -> list[str]:
     verb, whose = ("is", "its") if len(images) == 1 else ("are", "their")
     sentence = (
         f"{', '.join(images[:_NAMED])}{more} {verb} stripped: functions are called sub_ADDRESS; for their names, and "
-        f"for source lines, install {whose} debug symbols (on Debian a package ...-dbgsym), "
-        "or run `debuginfod-find debuginfo FILE`"
+        f"for source lines, install {whose} debug symbols {_WHERE}"
     )
     return [sentence]
+
+
+def without_functions(image: str) -> str:
+    """A sentence about an image in which gilk has found no function at all."""
+    return (
+        f"{image} is stripped, and has no unwind tables that show where its functions are: install its debug symbols "
+        f"{_WHERE}"
+    )

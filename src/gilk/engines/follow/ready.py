@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field
 from functools import partial
 
@@ -17,7 +18,8 @@ from gilk.engines.follow.refused import unended, unfollowed, without_entry
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.throttle import Throttle
 from gilk.engines.follow.watch import Watch
-from gilk.errors import GilkError, UsageError
+from gilk.errors import GilkError, ImageError, UsageError
+from gilk.image.stripped import without_functions
 from gilk.runs.run import Run
 from gilk.runs.sample_columns import schema_of
 from gilk.session import inlined
@@ -121,11 +123,14 @@ class ReadyTrace(Run):
             names, hints = dict[str, None](), dict[str, None]()
             for process in self.processes:
                 with unless_ended():  # one that is followed may have ended
-                    names |= dict.fromkeys(loaded.name for loaded in process.loaded())
+                    images = process.loaded()
+                    names |= dict.fromkeys(loaded.name for loaded in images)
                     hints |= dict.fromkeys(self._inlined(process))
+                    hints |= dict.fromkeys(_without_functions(process, images))
             there = [f"there are: {', '.join(names)}"] if names else []
             hint = "; ".join([*hints, *there, "gilk scan --list shows the functions of one"])
-            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", hint)
+            scope = f" {self.scope}" if str(self.scope) else ""
+            raise UsageError("nothing-to-follow", f"no function is in the scope{scope}", hint)
 
     def _inlined(self, process: Process) -> Iterator[str]:
         """Hints about functions in the scope that have no code of their own, as they are inlined."""
@@ -208,3 +213,11 @@ class ReadyTrace(Run):
     @abstractmethod
     def _follow(self) -> None:
         """Follow what is ready, because the starting event has come."""
+
+
+def _without_functions(process: Process, images: Sequence[Loaded]) -> Iterator[str]:
+    """Hints about the images in which no function is found at all."""
+    for loaded in images:
+        with suppress(ImageError):
+            if not process.image(loaded.path).spans:
+                yield without_functions(loaded.name)
