@@ -313,11 +313,18 @@ def test_a_buffer_that_holds_nothing_is_refused_after_the_probes(dtrace: Dtrace)
 
 
 def test_options_about_the_inside_of_dtrace_that_change_no_result_are_taken(dtrace: Dtrace) -> None:
-    inert = ("iregs=8", "preallocate=1m", "lockmem=unlimited", "lockmem=64k", "bpflogsize=1m", "jstackstrsize=64")
+    inert = ("iregs=8", "preallocate=1m", "lockmem=unlimited", "lockmem=64k", "bpflogsize=1m", "jstackstrsize=64", "strip", "linktype=elf")
     options = [word for each in inert for word in ("-x", each)]
     assert dtrace(*options, "-n", "BEGIN { exit(3); }").returncode == 3
-    for wrong in ("iregs=9", "iregs=0", "lockmem=much"):
+    refused = dtrace("-x", "linktype=dof", "-n", "BEGIN { exit(0); }")
+    assert refused.returncode == 1 and "-G makes no files of DTrace's own format" in refused.stderr
+    for wrong in ("iregs=9", "iregs=0", "lockmem=much", "linktype=coff"):
         assert "Invalid value for specified option" in dtrace("-x", wrong, "-n", "BEGIN { exit(0); }").stderr
+
+
+def test_a_clause_whose_only_actions_are_destructive_leaves_a_line(dtrace: Dtrace) -> None:
+    done = dtrace("-w", "-n", "BEGIN { chill(1); } BEGIN { n++; } BEGIN { printf(\"%d\", n); chill(1); exit(0); }")
+    assert [line.split()[1:] for line in done.stdout.splitlines()[1:] if line] == [["1", ":BEGIN"], ["1", ":BEGIN", "1"]]
 
 
 def test_versions_of_d(dtrace: Dtrace) -> None:

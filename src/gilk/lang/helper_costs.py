@@ -172,6 +172,7 @@ HELPERS: dict[str, Formula] = {
     "gd_report": lambda limits, size, key: Cost(60, 10, 40) + _reserved(limits, 40, 0),
     "gd_reserve": _reserved,
     "gd_alloca": lambda limits, size, key: Cost(40 + 8 * limits.slots, 6 + limits.slots, 8),
+    "gd_asked": lambda limits, size, key: Cost(56 + 8 * limits.slots, 8 + limits.slots, 10),
     **dict.fromkeys(("gd_count", "gd_sum", "gd_avg"), _aggregated(20, 2)),
     **dict.fromkeys(("gd_min", "gd_max"), _aggregated(60, 2)),
     "gd_stddev": _aggregated(60, 4),
