@@ -313,7 +313,16 @@ def test_a_buffer_that_holds_nothing_is_refused_after_the_probes(dtrace: Dtrace)
 
 
 def test_options_about_the_inside_of_dtrace_that_change_no_result_are_taken(dtrace: Dtrace) -> None:
-    inert = ("iregs=8", "preallocate=1m", "lockmem=unlimited", "lockmem=64k", "bpflogsize=1m", "jstackstrsize=64", "strip", "linktype=elf")
+    inert = (
+        "iregs=8",
+        "preallocate=1m",
+        "lockmem=unlimited",
+        "lockmem=64k",
+        "bpflogsize=1m",
+        "jstackstrsize=64",
+        "strip",
+        "linktype=elf",
+    )
     options = [word for each in inert for word in ("-x", each)]
     assert dtrace(*options, "-n", "BEGIN { exit(3); }").returncode == 3
     refused = dtrace("-x", "linktype=dof", "-n", "BEGIN { exit(0); }")
@@ -323,8 +332,22 @@ def test_options_about_the_inside_of_dtrace_that_change_no_result_are_taken(dtra
 
 
 def test_a_clause_whose_only_actions_are_destructive_leaves_a_line(dtrace: Dtrace) -> None:
-    done = dtrace("-w", "-n", "BEGIN { chill(1); } BEGIN { n++; } BEGIN { printf(\"%d\", n); chill(1); exit(0); }")
-    assert [line.split()[1:] for line in done.stdout.splitlines()[1:] if line] == [["1", ":BEGIN"], ["1", ":BEGIN", "1"]]
+    done = dtrace("-w", "-n", 'BEGIN { chill(1); } BEGIN { n++; } BEGIN { printf("%d", n); chill(1); exit(0); }')
+    assert [line.split()[1:] for line in done.stdout.splitlines()[1:] if line] == [
+        ["1", ":BEGIN"],
+        ["1", ":BEGIN", "1"],
+    ]
+
+
+def test_selectors_of_segments_are_those_that_linux_gives_to_programs(dtrace: Dtrace) -> None:
+    names = ("CS", "SS", "DS", "ES", "FS", "GS")
+    clause = f'printf("{"%x " * 6}", {", ".join(f"uregs[R_{name}]" for name in names)}); exit(0);'
+    own, traced = (
+        dtrace("-q", "-n", f"{probe} {{ {clause} }}", *more).stdout
+        for probe, more in (("BEGIN", ()), ("syscall::write:entry", ("-c", "echo")))
+    )
+    assert own.split() == traced.split()[-6:] == ["33", "2b", "0", "0", "0", "0"]
+    assert "illegal operation" in dtrace("-q", "-n", "BEGIN { trace(uregs[R_TRAPNO]); } BEGIN { exit(0); }").stderr
 
 
 def test_versions_of_d(dtrace: Dtrace) -> None:

@@ -191,7 +191,7 @@ HELPERS: dict[str, Formula] = {
     "gd_vtimestamp": _fixed(40, 6, 8, calls=1),
     **dict.fromkeys(("gd_environment", "gd_execname", "gd_probe_text"), _fixed(20, 6)),
     "gd_cpu": _fixed(20, 4, 2),
-    "gd_register": _fixed(20, 6),
+    "gd_register": _fixed(32, 10),
     "gd_cwd": _fixed(60, 8, 8, calls=1),
     "gd_fdpath": lambda limits, size, key: Cost(400 + 8 * limits.strsize, 20 + limits.strsize, 60, calls=3),
     **dict.fromkeys(("gd_fdoffset", "gd_fdflags", "gd_fdmount"), _fixed(120, 20, 40, calls=4)),

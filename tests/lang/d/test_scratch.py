@@ -78,7 +78,7 @@ def test_loads_and_copies_stay_within_scratch_memory(statements: str, kind: Kind
         ("this->a = alloca(300); this->b = alloca(200);", None),
         ("this->a = alloca(300); this->b = alloca(216);", Kind.NO_SCRATCH),
         ("this->a = alloca(300); this->b = strjoin(strjoin(probename, execname), probeprov); alloca(200);", None),
-        ("this->s = (string *)alloca(sizeof (string) + 1); *this->s = strjoin(probename, \"x\");", None),
+        ('this->s = (string *)alloca(sizeof (string) + 1); *this->s = strjoin(probename, "x");', None),
     ],
 )
 def test_strings_take_no_memory_that_a_clause_may_ask_for(statements: str, kind: Kind | None) -> None:

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The registers that D knows by number, and where they are. Need: the types of gilk_d.h. */
+#ifndef GILK_D_REGISTERS_H
+#define GILK_D_REGISTERS_H
+
+#include "base.h"
+
+/* Registers that are not in struct gilk_regs: the selectors of segments, and facts about the thread's last trap. */
+enum { GD_CS = 32, GD_SS, GD_DS, GD_ES, GD_FS, GD_GS, GD_ERR, GD_TRAPNO };
+
+/* The index in struct gilk_regs, or one of those above, of each register R_* of the D library, from R_R15 on. */
+static const gd_u8 gd_register_places[] = {
+	15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7, GD_ERR, 16, GD_CS, 17, 4, GD_SS, GD_DS, GD_ES, GD_FS, GD_GS,
+	GD_TRAPNO,
+};
+
+/* Load the selector of a segment of this thread. False: the register is none. */
+static inline bool gd_segment(gd_u64 place, gd_u64 *to)
+{
+	switch (place) {
+	case GD_CS:
+		__asm__ volatile("mov %%cs, %0" : "=r"(*to));
+		return true;
+	case GD_SS:
+		__asm__ volatile("mov %%ss, %0" : "=r"(*to));
+		return true;
+	case GD_DS:
+		__asm__ volatile("mov %%ds, %0" : "=r"(*to));
+		return true;
+	case GD_ES:
+		__asm__ volatile("mov %%es, %0" : "=r"(*to));
+		return true;
+	case GD_FS:
+		__asm__ volatile("mov %%fs, %0" : "=r"(*to));
+		return true;
+	case GD_GS:
+		__asm__ volatile("mov %%gs, %0" : "=r"(*to));
+		return true;
+	}
+	return false;
+}
+
+#endif
