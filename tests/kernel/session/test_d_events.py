@@ -100,6 +100,7 @@ def test_segments_and_the_last_trap_are_those_of_the_task(kernel: KernelTarget, 
     """The program has been signalled for a page fault (14): it wrote (2) in user space (4) where no page was (0)."""
     text = """
         syscall::getsid:entry /pid == $target/ {
-            printf("%x %x %x\\n", uregs[R_CS], uregs[R_SS], uregs[R_DS] | uregs[R_ES] | uregs[R_FS] | uregs[R_GS]);
+            printf("%x %x %x\\n", uregs[R_CS], uregs[R_SS], uregs[R_DS] | uregs[R_ES] | uregs[R_GS]);
+            printf("%d\\n", *(uint64_t *)copyin(uregs[R_FS], 8) == uregs[R_FS]);
             printf("%d %d\\n", uregs[R_TRAPNO], uregs[R_ERR]); }"""
-    assert ran(kernel, text, [str(faults)]).lines == ["33 2b 0", "14 6"]
+    assert ran(kernel, text, [str(faults)]).lines == ["33 2b 0", "1", "14 6"]

@@ -183,7 +183,9 @@ u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge)
 	return count;
 }
 
-/* The same for registers that are not in struct gilk_regs. Data segments are still those of user space. */
+/*
+ * The same for registers that are not in struct gilk_regs. Data segments and the base of FS are still those of user space.
+ */
 static bool load_other(const struct pt_regs *regs, u32 place, u64 *to)
 {
 	switch (place) {
@@ -192,6 +194,9 @@ static bool load_other(const struct pt_regs *regs, u32 place, u64 *to)
 		return true;
 	case GD_SS:
 		*to = regs->ss;
+		return true;
+	case GD_GS: /* the kernel's own is in use */
+		rdmsrl(MSR_KERNEL_GS_BASE, *to);
 		return true;
 	case GD_ERR:
 		*to = current->thread.error_code;

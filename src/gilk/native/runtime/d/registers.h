@@ -5,7 +5,10 @@
 
 #include "base.h"
 
-/* Registers that are not in struct gilk_regs: the selectors of segments, and facts about the thread's last trap. */
+/*
+ * Registers that are not in struct gilk_regs: the selectors of segments, the bases of FS and GS, as DTrace has them, and
+ * facts about the thread's last trap. In a process the base of GS is gilk's own.
+ */
 enum { GD_CS = 32, GD_SS, GD_DS, GD_ES, GD_FS, GD_GS, GD_ERR, GD_TRAPNO };
 
 /* The index in struct gilk_regs, or one of those above, of each register R_* of the D library, from R_R15 on. */
@@ -14,7 +17,7 @@ static const gd_u8 gd_register_places[] = {
 	GD_TRAPNO,
 };
 
-/* Load the selector of a segment of this thread. False: the register is none. */
+/* Load the selector of a segment of this thread, or its base. False: the register is none. */
 static inline bool gd_segment(gd_u64 place, gd_u64 *to)
 {
 	switch (place) {
@@ -31,10 +34,7 @@ static inline bool gd_segment(gd_u64 place, gd_u64 *to)
 		__asm__ volatile("mov %%es, %0" : "=r"(*to));
 		return true;
 	case GD_FS:
-		__asm__ volatile("mov %%fs, %0" : "=r"(*to));
-		return true;
-	case GD_GS:
-		__asm__ volatile("mov %%gs, %0" : "=r"(*to));
+		__asm__ volatile("rdfsbase %0" : "=r"(*to));
 		return true;
 	}
 	return false;
