@@ -97,6 +97,9 @@ _OWN = """provider own { probe start(int, char *); };
         (_OWN + "own$target:::", "Evolving/Evolving/ISA"),
         (_OWN + "own$target:::start", "Unstable/Evolving/ISA"),
         ("syscall::read:entry, dtrace:::BEGIN", "Private/Private/ISA"),
+        ("fbt:::entry", "Evolving/Evolving/Common"),
+        ("rawtp:::sched_switch", "Private/Private/ISA"),
+        ("sdt:sched::sched_switch", "Private/Private/Unknown"),
     ],
 )
 def test_descriptions_are_as_stable_as_their_least_stable_part(text: str, expected: str) -> None:
