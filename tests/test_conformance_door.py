@@ -66,7 +66,7 @@ def test_signals_reach_the_command_outside(called: list[str]) -> None:
         assert process.wait(60) == 7
 
 
-def test_who_does_not_know_the_key_is_turned_away(called: list[str]) -> None:
+def test_a_caller_that_does_not_know_the_key_is_turned_away(called: list[str]) -> None:
     with socket.create_connection(("127.0.0.1", int(called[3]))) as connection:
         connection.sendall(b'{"key": "no", "words": [], "directory": "/", "environment": {}, "input": ""}\n')
         assert connection.recv(1) == b""

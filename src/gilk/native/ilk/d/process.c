@@ -205,7 +205,7 @@ static bool load_other(const struct pt_regs *regs, u32 place, u64 *to)
 		*to = current->thread.trap_nr;
 		return true;
 	}
-	return gd_segment(place, to);
+	return host_segment(place - GD_CS, to);
 }
 
 bool ilk_d_user_register(u32 place, u64 *to)

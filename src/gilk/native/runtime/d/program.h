@@ -119,7 +119,7 @@ static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
 
 	if (c->event->regs && place < GD_CS)
 		return c->event->regs[place];
-	if (c->event->regs && !(c->no_memory && c->self) && gd_segment(place, &value))
+	if (c->event->regs && !(c->no_memory && c->self) && host_segment(place - GD_CS, &value))
 		return value;
 	gd_fail(c, GD_FAULT_ILLEGAL, index);
 	return 0;

@@ -8,6 +8,7 @@
 /*
  * Registers that are not in struct gilk_regs: the selectors of segments, the bases of FS and GS, as DTrace has them, and
  * facts about the thread's last trap. In a process the base of GS is gilk's own.
+ * The first ones are in the order of enum host_segment.
  */
 enum { GD_CS = 32, GD_SS, GD_DS, GD_ES, GD_FS, GD_GS, GD_ERR, GD_TRAPNO };
 
@@ -16,28 +17,5 @@ static const gd_u8 gd_register_places[] = {
 	15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7, GD_ERR, 16, GD_CS, 17, 4, GD_SS, GD_DS, GD_ES, GD_FS, GD_GS,
 	GD_TRAPNO,
 };
-
-/* Load the selector of a segment of this thread, or its base. False: the register is none. */
-static inline bool gd_segment(gd_u64 place, gd_u64 *to)
-{
-	switch (place) {
-	case GD_CS:
-		__asm__ volatile("mov %%cs, %0" : "=r"(*to));
-		return true;
-	case GD_SS:
-		__asm__ volatile("mov %%ss, %0" : "=r"(*to));
-		return true;
-	case GD_DS:
-		__asm__ volatile("mov %%ds, %0" : "=r"(*to));
-		return true;
-	case GD_ES:
-		__asm__ volatile("mov %%es, %0" : "=r"(*to));
-		return true;
-	case GD_FS:
-		__asm__ volatile("rdfsbase %0" : "=r"(*to));
-		return true;
-	}
-	return false;
-}
 
 #endif
