@@ -313,11 +313,43 @@ def test_a_buffer_that_holds_nothing_is_refused_after_the_probes(dtrace: Dtrace)
 
 
 def test_options_about_the_inside_of_dtrace_that_change_no_result_are_taken(dtrace: Dtrace) -> None:
-    inert = ("iregs=8", "preallocate=1m", "lockmem=unlimited", "lockmem=64k", "bpflogsize=1m", "jstackstrsize=64")
+    inert = (
+        "iregs=8",
+        "preallocate=1m",
+        "lockmem=unlimited",
+        "lockmem=64k",
+        "bpflogsize=1m",
+        "jstackstrsize=64",
+        "strip",
+        "linktype=elf",
+    )
     options = [word for each in inert for word in ("-x", each)]
     assert dtrace(*options, "-n", "BEGIN { exit(3); }").returncode == 3
-    for wrong in ("iregs=9", "iregs=0", "lockmem=much"):
+    refused = dtrace("-x", "linktype=dof", "-n", "BEGIN { exit(0); }")
+    assert refused.returncode == 1 and "-G makes no files of DTrace's own format" in refused.stderr
+    for wrong in ("iregs=9", "iregs=0", "lockmem=much", "linktype=coff"):
         assert "Invalid value for specified option" in dtrace("-x", wrong, "-n", "BEGIN { exit(0); }").stderr
+
+
+def test_a_clause_whose_only_actions_are_destructive_leaves_a_line(dtrace: Dtrace) -> None:
+    done = dtrace("-w", "-n", 'BEGIN { chill(1); } BEGIN { n++; } BEGIN { printf("%d", n); chill(1); exit(0); }')
+    assert [line.split()[1:] for line in done.stdout.splitlines()[1:] if line] == [
+        ["1", ":BEGIN"],
+        ["1", ":BEGIN", "1"],
+    ]
+
+
+def test_segments_are_those_that_linux_gives_to_programs(dtrace: Dtrace) -> None:
+    """The C library keeps at the base of FS the address of that place itself."""
+    selectors = ", ".join(f"uregs[R_{name}]" for name in ("CS", "SS", "DS", "ES"))
+    own = dtrace("-q", "-n", f'BEGIN {{ printf("%x %x %x %x", {selectors}); }} BEGIN {{ exit(0); }}')
+    assert own.stdout.split() == ["33", "2b", "0", "0"]
+    clause = f'printf("%x %x %x %x %d", {selectors}, *(uint64_t *)uregs[R_FS] == uregs[R_FS]);'
+    traced = dtrace("-q", "-n", f"syscall::write:entry {{ {clause} }}", "-c", "echo").stdout
+    assert traced.split()[:5] == ["33", "2b", "0", "0", "1"]
+    for name in ("TRAPNO", "ERR", "GS"):
+        done = dtrace("-q", "-n", f"BEGIN {{ trace(uregs[R_{name}]); }} BEGIN {{ exit(0); }}")
+        assert "illegal operation" in done.stderr
 
 
 def test_versions_of_d(dtrace: Dtrace) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from gilk.cli.main import main
-from gilk.engines.dtrace import machine_sampling
-from gilk.providers import cpc
+from gilk.engines.dtrace import enabling, machine_sampling
 from gilk.render.d import event_file
 from gilk.targets.processor_samples import ProcessorSamples
 from tests.targets.test_processor_samples import Records
@@ -33,7 +32,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> None:
         return made
 
     monkeypatch.setattr(machine_sampling, "ProcessorSamples", begun)
-    monkeypatch.setattr(cpc, "can_count", lambda _: True)
+    monkeypatch.setattr(enabling, "can_count", lambda _: True)
 
 
 def test_json_has_an_event_of_the_loss(capfd: pytest.CaptureFixture[str]) -> None:

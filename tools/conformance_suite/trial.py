@@ -10,10 +10,13 @@ import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from conformance_suite.case import Case
 from conformance_suite.comparison import Ran, Verdict, judge
+from conformance_suite.door import INSIDE
+from conformance_suite.guest import in_guest
 
 _DEADLINE = 41.0  # seconds, as in the suite itself
 _HEADERS = "uts/common"  # the <sys/sdt.h> that DTrace installs
@@ -39,30 +42,32 @@ def stand_in(folder: Path, command: list[str]) -> Path:
 class Manner:
     """How all tests are run: ``tool`` takes the place of dtrace; ``patience``: deadlines are that many times as long;
     ``anything``: also those that change the machine; ``elsewhere``: programs run in another machine's kernel, with the
-    commands that ``-c`` gives them."""
+    commands that ``-c`` gives them. ``inside``: the command dtrace for tests that run inside a virtual machine, scripts
+    and those whose program begins first; if it is empty, they are skipped where ``elsewhere``."""
 
     tool: Path
     patience: float = 1.0
     anything: bool = False
     elsewhere: bool = False
+    inside: tuple[str, ...] = ()
 
 
 def trial(case: Case, manner: Manner) -> Verdict:
     expected_to_fail = "xfail" in case.directives and "no-xfail" not in case.directives
     if "skip" in case.directives or expected_to_fail or any(_excludes(each, case) for each in case.exclusions):
         return Verdict("skipped", "the suite says so")
-    if case.changes_the_machine and not manner.anything:
+    goes_inside = manner.elsewhere and (case.is_script or _begins_first(case))
+    if case.changes_the_machine and not manner.anything and not (goes_inside and manner.inside):
         return Verdict("skipped", "it changes settings of the machine")
-    if manner.elsewhere and case.is_script:
-        return Verdict("skipped", "what its shell does happens here, not where the kernel is")
-    if manner.elsewhere and _begins_first(case):
-        return Verdict("skipped", "the program that it traces would begin here, not where the kernel is")
+    if goes_inside and not manner.inside:
+        return Verdict("skipped", "what it starts would run here, not where the kernel is")
     trigger = case.root / case.trigger.split(" ")[0]
     if case.trigger and not trigger.exists():
         return Verdict("skipped", f"{trigger.name} is not built")
     for _ in range(case.tries):
         with tempfile.TemporaryDirectory() as folder:
-            verdict = _in(Path(folder), case, manner.tool, _deadline(case) * manner.patience)
+            run = partial(_inside, command=list(manner.inside)) if goes_inside else partial(_in, tool=manner.tool)
+            verdict = run(Path(folder), case, deadline=_deadline(case) * manner.patience)
         if verdict.result == "passed":
             break
     return verdict
@@ -86,7 +91,17 @@ def _deadline(case: Case) -> float:
     return max(_DEADLINE, float(digits or 0))
 
 
-def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
+def _inside(folder: Path, case: Case, command: list[str], deadline: float) -> Verdict:
+    """The verdict on a test that is run in a virtual machine of its own."""
+    environment = _environment(folder, case, INSIDE / "dtrace", deadline)
+    begun = case.trigger if _begins_first(case) else ""
+    words = _words(case, folder / INSIDE / "dtrace", environment, "$_pid" if begun else "")
+    ran = in_guest(words, begun, case.root, environment, deadline, folder, command)
+    filtered = _filtered(case, ran, environment)
+    return Verdict("skipped", filtered.errors) if filtered.status is None else judge(case, ran, filtered.output)
+
+
+def _environment(folder: Path, case: Case, tool: Path, deadline: float) -> dict[str, str]:
     environment = {
         **os.environ, "LC_ALL": "C", "_DTRACE_TESTING": "t", "tmpdir": str(folder), "timeout": str(int(deadline)),
         "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.name, "dt_flags": "",
@@ -95,13 +110,18 @@ def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
     }  # fmt: skip
     if case.is_script:
         environment["dt_flags"] = case.directives.get("runtest-opts", "")
+    return environment
+
+
+def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
+    environment = _environment(folder, case, tool, deadline)
     started = None
     if _begins_first(case):
         started = _start(case.trigger.split(), case, environment)
         given = environment["dt_flags"] if case.is_script else ""
         environment["dt_flags"] = re.sub(r"\$_pid\b", str(started.pid), given)
     try:
-        words = _words(case, tool, environment, started)
+        words = _words(case, tool, environment, "" if started is None else str(started.pid))
         ran = _run(words, case, environment, deadline)
         filtered = _filtered(case, ran, environment)
         return Verdict("skipped", filtered.errors) if filtered.status is None else judge(case, ran, filtered.output)
@@ -111,7 +131,7 @@ def _in(folder: Path, case: Case, tool: Path, deadline: float) -> Verdict:
             started.wait()
 
 
-def _words(case: Case, tool: Path, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
+def _words(case: Case, tool: Path, environment: dict[str, str], traced: str) -> list[str]:
     if case.is_script:
         return ["bash", case.name, str(tool)]
     words = [
@@ -122,7 +142,7 @@ def _words(case: Case, tool: Path, environment: dict[str, str], traced: subproce
     words += ["-xerrtags"] if case.tag.startswith("D_") else []
     words += ["-xdroptags"] if case.kind == "drp" else []
     words += [*_own_options(case), "-s", case.name, *_options(case, environment, traced)]
-    return words + (["-c", case.trigger] if case.trigger and traced is None else [])
+    return words + (["-c", case.trigger] if case.trigger and not traced else [])
 
 
 def _own_options(case: Case) -> list[str]:
@@ -133,12 +153,12 @@ def _own_options(case: Case) -> list[str]:
     return [f"-{letters}"] if given != first and letters.isalpha() else []
 
 
-def _options(case: Case, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
+def _options(case: Case, environment: dict[str, str], traced: str) -> list[str]:
     """The arguments that the test asks for, expanded by a shell."""
     given = case.directives.get("runtest-opts", "")
     if not given:
         return []
-    known = {**environment, "_pid": "" if traced is None else str(traced.pid)}
+    known = {**environment, "_pid": traced}
     done = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {given}"], cwd=case.root, env=known, capture_output=True, text=True, check=False
     )

@@ -58,8 +58,8 @@ _STRINGS = """
 _OTHERS = """
     rand!           gd_rand
     speculation!    gd_speculation
-    alloca          gd_alloca
-    copyin          gd_alloca gd_load
+    alloca          gd_asked
+    copyin          gd_asked gd_load
     copyinstr       gd_alloca gd_copyin_string
     copyinto!       gd_copy
     bcopy!          gd_copy

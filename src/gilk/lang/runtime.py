@@ -72,6 +72,7 @@ _ROWS = """
     gd_dynamic_delete
 
     gd_alloca               SCRATCH FAILS
+    gd_asked                SCRATCH FAILS
     gd_zero
     gd_bcopy
     gd_put_string

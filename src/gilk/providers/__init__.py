@@ -12,9 +12,9 @@ it has a row in lang/d/stability.py.
 IN_PROCESS = {"pid": "pid", "usdt": "", "syscall": "syscall", "proc": "proc"}
 #: The same for providers of probes in a kernel.
 IN_KERNEL = {
-    "kernel.syscall": "syscall", "kernel.fbt": "fbt", "kernel.rawtp": "rawtp", "kernel.sched": "sched",
-    "kernel.proc": "proc", "kernel.io": "io", "kernel.ip": "ip", "kernel.tcp": "tcp", "kernel.udp": "udp",
-    "kernel.sysinfo": "sysinfo", "kernel.vminfo": "vminfo", "kernel.fsinfo": "fsinfo",
+    "kernel.syscall": "syscall", "kernel.fbt": "fbt", "kernel.rawtp": "rawtp", "kernel.sdt": "sdt",
+    "kernel.sched": "sched", "kernel.proc": "proc", "kernel.io": "io", "kernel.ip": "ip", "kernel.tcp": "tcp",
+    "kernel.udp": "udp", "kernel.sysinfo": "sysinfo", "kernel.vminfo": "vminfo", "kernel.fsinfo": "fsinfo",
     "kernel.lockstat": "lockstat",
     "kernel.pid": "pid", "kernel.usdt": "",
 }  # fmt: skip

@@ -5,12 +5,12 @@ perf_event_open(2) counts them. MODE is ``user``, ``kernel`` or ``all``."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from gilk.lang.d.probes import Description, DProbe, Key
 from gilk.providers.clock import Tick
-from gilk.targets.processor_samples import Counted, can_count
+from gilk.targets.processor_samples import Counted
 
 _NAME = re.compile(r"(\w+)-(all|user|kernel)-([1-9]\d{0,17})\Z", re.ASCII)
 _TYPES = {"hw": 0, "sw": 1}
@@ -50,24 +50,25 @@ def _events() -> dict[str, tuple[int, int]]:
     return found
 
 
-def counted(description: Description) -> Tick | None:
-    """The probe that a description means; None if it means none, or if this machine does not count such events."""
+def counted(description: Description, counts: Callable[[Counted], bool]) -> Tick | None:
+    """The probe that a description means; None if it means none, or if the machine does not count such events, as
+    ``counts`` finds out."""
     if description.provider not in ("", "cpc") or description.module or description.function:
         return None
     event = _meant(description.name)
-    if event is None or not can_count(event):
+    if event is None or not counts(event):
         return None
     return Tick(("cpc", "", "", description.name), event.period, False, event)
 
 
-def names(description: Description) -> Iterator[Key]:
-    """The names of a probe for each event that this machine counts, as far as they match the description."""
+def names(description: Description, counts: Callable[[Counted], bool]) -> Iterator[Key]:
+    """The names of a probe for each event that the machine counts, as far as they match the description."""
     for name, (type_, number) in _events().items():
         key = "cpc", "", "", f"{name}-all-{_LISTED}"
         if (
             name.startswith("perf_count_")
             and description.matches(DProbe(0, *key))
-            and can_count(Counted(type_, number, _LISTED))
+            and counts(Counted(type_, number, _LISTED))
         ):
             yield key
 
@@ -76,7 +77,7 @@ def missing(description: Description) -> str:
     """The reason why a description matches nothing."""
     event = _meant(description.name)
     if event is not None:
-        return "this machine does not count such events, or not for you"
+        return "the machine does not count such events, or not for you"
     if _NAME.match(description.name):
         return "there is no such event: gilk dtrace -l -P cpc lists them"
     return "a name is EVENT-MODE-COUNT, with the mode all, user or kernel: cpu_clock-all-10000000"

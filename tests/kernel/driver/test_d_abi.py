@@ -45,6 +45,7 @@ def test_structures_have_the_compilers_sizes(tmp_path: Path) -> None:
         "ilk_d_clock": HEAD.size + abi.CLOCK_BODY.size,
         "ilk_d_point": HEAD.size + abi.POINT_BODY.size,
         "ilk_d_uprobe": HEAD.size + abi.UPROBE_BODY.size,
+        "ilk_d_perf": HEAD.size + abi.PERF_BODY.size,
         "ilk_d_fire": HEAD.size + abi.FIRE_BODY.size,
         "ilk_d_lines": HEAD.size + abi.LINES_BODY.size,
         "ilk_d_line": abi.LINE_BODY.size,
@@ -64,7 +65,7 @@ def test_enumerations_have_the_compilers_numbers(tmp_path: Path) -> None:
     names = (
         *("PROGRAM", "SITES", "ATTACH", "CLOCK", "FIRE", "READ", "LINES", "PUT", "STATUS", "REAP", "FIND", "FORCE"),
         *("ORIGINALS", "POINT", "MAPPED", "SETTLE", "UNWATCHED", "LINE", "EVERY_CPU", "ALWAYS", "DEEP", "POINT_NAME"),
-        *("UPROBE", "EDGE", "BIOS", "INSTRUCTION"),
+        *("UPROBE", "EDGE", "BIOS", "INSTRUCTION", "PERF", "NO_USER", "NO_KERNEL", "FIELDS", "TRY"),
     )
     expected = {f"ILK_D_{name}": int(getattr(abi, name)) for name in names}
     expected["ILK_D_SPECULATIONS_MAX"] = abi.SPECULATIONS

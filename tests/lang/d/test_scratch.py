@@ -70,3 +70,17 @@ def test_stores_outside_of_scratch_memory_are_faults(statements: str) -> None:
 )  # fmt: skip
 def test_loads_and_copies_stay_within_scratch_memory(statements: str, kind: Kind | None) -> None:
     assert faults(statements) == ([] if kind is None else [kind])
+
+
+@pytest.mark.parametrize(
+    ("statements", "kind"),
+    [
+        ("this->a = alloca(300); this->b = alloca(200);", None),
+        ("this->a = alloca(300); this->b = alloca(216);", Kind.NO_SCRATCH),
+        ("this->a = alloca(300); this->b = strjoin(strjoin(probename, execname), probeprov); alloca(200);", None),
+        ('this->s = (string *)alloca(sizeof (string) + 1); *this->s = strjoin(probename, "x");', None),
+    ],
+)
+def test_strings_take_no_memory_that_a_clause_may_ask_for(statements: str, kind: Kind | None) -> None:
+    found = happenings(f"#pragma D option scratchsize=512\nBEGIN {{ {statements} }} BEGIN {{ exit(0); }}")
+    assert [one.kind for one in found if isinstance(one, Faulted)] == ([] if kind is None else [kind])

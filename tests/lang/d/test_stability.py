@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gilk.engines.dtrace import verbose
@@ -95,6 +97,9 @@ _OWN = """provider own { probe start(int, char *); };
         (_OWN + "own$target:::", "Evolving/Evolving/ISA"),
         (_OWN + "own$target:::start", "Unstable/Evolving/ISA"),
         ("syscall::read:entry, dtrace:::BEGIN", "Private/Private/ISA"),
+        ("fbt:::entry", "Evolving/Evolving/Common"),
+        ("rawtp:::sched_switch", "Private/Private/ISA"),
+        ("sdt:sched::sched_switch", "Private/Private/Unknown"),
     ],
 )
 def test_descriptions_are_as_stable_as_their_least_stable_part(text: str, expected: str) -> None:
@@ -114,6 +119,20 @@ def test_verbose_output_of_a_compiled_program_has_its_stability() -> None:
         "\t\tIdentifier Names: External\n\t\tData Semantics:   External\n\t\tDependency Class: CPU\n"
         "\n\tArgument Types\n\t\targs[0]: int\n\t\targs[1]: char *\n\n"
     )
+
+
+def test_types_of_arguments_have_the_names_that_their_definition_gives_them() -> None:
+    text = """
+        typedef struct told { int a; } told_t; struct raw { int a; };
+        translator told_t < struct raw *R > { a = R->a; };
+        provider own {
+            probe one(struct raw *R, told_t **, char *) : (told_t *R, struct raw *R);
+            probe two(told_t *, int);
+        };
+        own1:::one, own1:::two { trace(1); }"""
+    found = verbose.of_program(*compiled(text))
+    told = tell_program("script", "test.d", found, alone=True)
+    assert re.findall(r"args.\d.: (.*)", told) == ["told_t *", "struct raw *", "told_t *", "int"]
 
 
 def test_a_program_as_stable_as_amin_requires_compiles() -> None:

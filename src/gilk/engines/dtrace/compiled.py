@@ -17,21 +17,20 @@ from gilk.lang.d.passes.values import ProgramText as ProgramText
 from gilk.lang.d.passes.values import Unread
 from gilk.lang.d.passes.values import Wrong as Wrong
 from gilk.lang.syntax.source import Source
-from gilk.lang.types import Type
 from gilk.values import dataclass
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Compiled programs. ``origins``: for each clause, the text that has it. ``argument_types``: returns the types of
-    args[] at a description.
+    """Compiled programs. ``origins``: for each clause, the text that has it. ``argument_types``: returns the names of
+    the types of args[] at a description.
 
     ``left_out``: by name of a library, the thing that it depends on and that does not exist here.
     """
 
     program: tree.Program
     origins: tuple[ProgramText, ...]
-    argument_types: Callable[[str], tuple[Type, ...]]
+    argument_types: Callable[[str], tuple[str, ...]]
     left_out: dict[str, str] = field(default_factory=dict)
 
     def clauses(self, text: ProgramText) -> list[tree.Clause]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from gilk.lang.d import tree
 from gilk.lang.d.probes import LEFT_OUT, Description, DProbe, Key, described
 from gilk.providers import IN_KERNEL, IN_PROCESS, cpc, own
 from gilk.providers.clock import Tick, ticks
+from gilk.targets.processor_samples import Counted, can_count
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -124,8 +125,12 @@ def enable(
         for text in clause.probes:
             description = described(text)
             matched = list(_matching(enabled, description, process, kernel, renamed or Renamed()))
-            if listing and process is None and kernel is None:
-                matched += _of_any_process(enabled, description)
+            if listing and process is None:
+                matched += (
+                    _of_any_process(enabled, description)
+                    if kernel is None
+                    else _counted(enabled, description, kernel.counts)
+                )
             if not matched and not zero and (renamed is None or not _may_come(description)):
                 raise missing(clause, description, process, kernel)
             if not matched:
@@ -151,7 +156,7 @@ def _matching(
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
         return  # only dtrace's own probes have numbers that are known beforehand
-    tick = ticks(description) or (cpc.counted(description) if kernel is None else None)
+    tick = ticks(description) or cpc.counted(description, can_count if kernel is None else kernel.counts)
     if tick is not None:
         probe, fresh = enabled.number(tick.key)
         if fresh:
@@ -172,7 +177,13 @@ def _matching(
 def _of_any_process(enabled: Enabled, description: Description) -> list[DProbe]:
     from gilk.providers import syscall  # imported here: few programs need it
 
-    names = () if description.number else (*syscall.names(description), *cpc.names(description))
+    names = () if description.number else tuple(syscall.names(description))
+    return [*(enabled.number(key)[0] for key in names), *_counted(enabled, description, can_count)]
+
+
+def _counted(enabled: Enabled, description: Description, counts: Callable[[Counted], bool]) -> list[DProbe]:
+    """A probe of each event that processors count."""
+    names = () if description.number else cpc.names(description, counts)
     return [enabled.number(key)[0] for key in names]
 
 
@@ -234,7 +245,9 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
     reason = next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
     if reason:
         return str(reason)
-    if provider in (*_OF_THE_KERNEL, "cpc") and provider not in IN_KERNEL.values():
+    if provider == "cpc":
+        return cpc.missing(description)
+    if provider in _OF_THE_KERNEL and provider not in IN_KERNEL.values():
         return "this provider is not there yet"
     if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
         return _NOT_BESIDE

@@ -150,6 +150,7 @@ class InKernel:
                     refused.update((one, where) for one in place.probes)
             self._program.force([each for each, probe in enumerate(inserted, first) if probe.refusal is None])
         self._insert_points(refused)
+        self._insert_events(refused)
         self._insert_uprobes(refused)
         return list(refused.items())
 
@@ -163,6 +164,17 @@ class InKernel:
                 self._program.point(made.point, self._clauses.group(probe), probe.number, deep, made.bios)
             except TargetError as error:
                 refused[probe] = f"the driver cannot reach the tracepoint: {error.message}"
+
+    def _insert_events(self, refused: dict[DProbe, str]) -> None:
+        """Attach the clauses at events of tracefs; adds refusals to ``refused``."""
+        for probe, _ in self._enabled.in_kernel:
+            number = 0 if self._clauses.lacks_types(probe) else self._clauses.event(probe)
+            if not number:
+                continue
+            try:
+                self._program.record(number, self._clauses.group(probe), probe.number)
+            except TargetError as error:
+                refused[probe] = f"the driver cannot reach the event: {error.message}"
 
     def _insert_uprobes(self, refused: dict[DProbe, str]) -> None:
         """Attach the clauses at places in the code of processes (uprobes); adds refusals to ``refused``."""
@@ -191,8 +203,11 @@ class InKernel:
         return bool(site)
 
     def start_clocks(self) -> None:
-        """Start the clocks of tick-N and profile-N."""
+        """Start the clocks of tick-N and profile-N, and what counts events for cpc."""
         for probe, tick in self._enabled.ticks:
+            if tick.counted is not None and probe.provider == "cpc":
+                self._program.count(tick.counted, self._clauses.group(probe), probe.number)
+                continue
             self._program.clock(tick.period, self._clauses.group(probe), probe.number, tick.samples)
 
     def fire(self, probe: DProbe, arguments: Sequence[int], always: bool) -> None:

@@ -22,6 +22,8 @@ from gilk.lang.d.probes import DProbe
 from gilk.lang.facts import Facts, facts, union
 from gilk.lang.runtime import Does
 from gilk.lang.to_kernel.refused import NotInKernel
+from gilk.providers.kernel import sdt
+from gilk.providers.kernel.event_format import EventFormat, event_format
 from gilk.providers.kernel.probe import KernelProbe, ProviderRow
 from gilk.providers.kernel.syscall import WAYS
 from gilk.splice import points
@@ -59,12 +61,23 @@ def printed(
         raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is") from None
 
 
+def _events(target: KernelTarget, enabled: Enabled) -> Iterator[tuple[int, EventFormat]]:
+    """The formats of the events of tracefs at which probes fire, by the probes' numbers."""
+    for probe, made in enabled.in_kernel:
+        known = event_format(target.link, made.event) if made.event else None
+        if known is not None:
+            yield probe.number, known
+
+
 class KernelClauses:
     """The clauses of one program, grouped by what runs together at a place."""
 
     def __init__(self, target: KernelTarget, program: tree.Program, enabled: Enabled, world: World) -> None:
         self._target, self._enabled = target, enabled
+        self._events = dict(_events(target, enabled))
         rows = {probe.number: made.row for probe, made in enabled.in_kernel if made.row is not None}
+        made_of = {probe.number: made for probe, made in enabled.in_kernel}
+        rows |= {number: sdt.row(made_of[number], known) for number, known in self._events.items()}
         self._givens = givens(rows.values(), world)
         self._of_row: dict[int, ProviderRow] = rows
         self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
@@ -86,6 +99,11 @@ class KernelClauses:
     def does(self) -> Does:
         """The effects of all clauses."""
         return union(self._needs.values()).does
+
+    def event(self, probe: DProbe) -> int:
+        """The number of the event of tracefs at which the probe fires; 0 if there is none, or the kernel does not tell
+        its fields."""
+        return self._events[probe.number].number if probe.number in self._events else 0
 
     def group(self, probe: DProbe, given: ir.Given | None = None) -> int:
         """The number of the group that runs where the probe fires."""
@@ -129,7 +147,9 @@ class KernelClauses:
             if self.lacks_types(probe):
                 refused[probe] = "the kernel has not the types that it is about"
                 continue
-            if made.point or made.user:
+            if made.event and not self.event(probe):
+                refused[probe] = "the kernel does not tell which fields the event has"
+            if made.point or made.user or made.event:
                 continue
             if made.call is not None:
                 calls[probe.name].append((probe, made))

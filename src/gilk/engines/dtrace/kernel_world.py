@@ -19,8 +19,9 @@ from gilk.image.kernel.btf import Btf
 from gilk.image.kernel.kallsyms import CORE
 from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.d.probes import Description, described, is_glob
-from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, basic, is_scalar
+from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, basic, is_scalar, size_of
 from gilk.providers import IN_KERNEL
+from gilk.providers.kernel.event_format import EventField, event_format
 from gilk.targets.kernel.image import types
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.kernel.users import UserFile, UserProcesses
@@ -45,7 +46,7 @@ class KernelWorld:
     # Providers and modules.
 
     def provider(self, name: str) -> bool:
-        return name in ("dtrace", "profile", *filter(None, IN_KERNEL.values())) or name in self._providers
+        return name in ("dtrace", "profile", "cpc", *filter(None, IN_KERNEL.values())) or name in self._providers
 
     @cached_property
     def _providers(self) -> frozenset[str]:
@@ -160,6 +161,8 @@ class KernelWorld:
             return self._of_users.arguments(probe)
         if description.provider == "rawtp":
             return self._tracepoint(description.name)
+        if description.provider == "sdt":
+            return self._event(description)
         if description.name == "entry" and (description.provider == "syscall" or self._is_call(description)):
             return self._call(description.function)
         if description.provider not in _OF_FUNCTIONS or description.name not in ("entry", "return"):
@@ -198,6 +201,21 @@ class KernelWorld:
             if found is not None:
                 return tuple((type_, number if is_scalar(type_) else None) for number, type_ in enumerate(found))
         return None
+
+    def _event(self, description: Description) -> tuple[tuple[Type, int | None], ...] | None:
+        """The types of the fields of an event; None if several may be meant."""
+        if not description.module or is_glob(description.module) or is_glob(description.name):
+            return None
+        known = event_format(self.target.link, f"{description.module}/{description.name}")
+        return None if known is None else tuple((self._of_field(each), n) for n, each in enumerate(known.fields))
+
+    def _of_field(self, field: EventField) -> Type:
+        """The type of an argument that is a field: the field's, or that of its address."""
+        found = self._declared(field.type)
+        if field.address:
+            return Pointer(found or VOID)
+        fits = found is not None and is_scalar(found) and size_of(found, 0) == field.size
+        return found if found is not None and fits else ALIASES[field.number]
 
     def _function(self, owner: str, name: str) -> tuple[Type, tuple[Type, ...]] | None:
         known = self._of(owner)

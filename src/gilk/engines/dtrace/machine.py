@@ -20,6 +20,7 @@ from gilk.targets.kernel.channel import RemoteProcess, Sink
 from gilk.targets.kernel.link import Link
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.kernel.users import UserCommand, UserProcesses
+from gilk.targets.processor_samples import Counted
 from gilk.values import dataclass
 
 #: A shell script that prints its pid, stops, and becomes the command when it is continued.
@@ -43,6 +44,9 @@ class TracedMachine:
     @property
     def link(self) -> Link:
         return self.target.link
+
+    def counts(self, event: Counted) -> bool:
+        return self.target.counts(event)
 
 
 class MachineView:

@@ -34,7 +34,7 @@ from gilk.trace import clock
 from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import Drops
 from gilk.trace.d.events import Corrupted, DropKind, Dropped, Faulted
-from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, BufferPolicy, FaultData, State
+from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, PAGE, BufferPolicy, FaultData, State
 from gilk.trace.d.memory import MemoryOptions as Sizes
 from gilk.trace.d.memory import ProgramMemory
 from gilk.trace.d.records import ClauseRecord, Records
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gilk.targets.processor_samples import Counted
 
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
+_STRINGS, _STRING_SCRATCH = 16, 64 << 10  # strings that a clause has room for besides, and the most bytes of that
 _STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
 _MOST_TOLD = 100  # how many kinds of damage to the memory are told
 _MARGIN = 2_000_000  # ns: a record that is being written now may belong before one that is complete
@@ -439,6 +440,13 @@ def _without_samples(wanted: list[tuple[DProbe, Counted]], has_process: bool, wh
     return f"{kinds} {what}: {why}"
 
 
+def _scratch(program: tree.Program, options: Options) -> int:
+    """The bytes of scratch memory of a clause in a process: those that it may ask for, and room for strings and stacks.
+    In a kernel strings lie elsewhere."""
+    strings = min(PAGE + _STRINGS * program.strsize, _STRING_SCRATCH)
+    return options.number("scratchsize") + strings + (_STACK_SCRATCH if program.stacks else 0)
+
+
 def sizes(
     program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256, keyed: bool = False
 ) -> Sizes:  # fmt: skip
@@ -463,6 +471,6 @@ def sizes(
         strsize=program.strsize,
         globals_size=GLOBALS_START + program.globals_size,
         aggregations=len(program.aggregations),
-        scratchsize=options.number("scratchsize") + (_STACK_SCRATCH if program.stacks else 0),
+        scratchsize=_scratch(program, options) if scratches else options.number("scratchsize"),
         unwind_size=unwind,
     )

@@ -9,12 +9,11 @@ from gilk.engines.dtrace.compiled import Compiled, ProgramText
 from gilk.lang.d.probes import Description, DProbe, described
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
-from gilk.lang.types import text
 
 
 def of_description(compiled: Compiled, description: Description) -> ProbeStability:
     provider = of_provider(description.provider, compiled.program.providers)
-    types = tuple(map(text, compiled.argument_types(str(description))))
+    types = compiled.argument_types(str(description))
     return ProbeStability(provider.of(description), provider.args, types)
 
 

@@ -35,6 +35,7 @@ _CHOICES = {
     "bufresize": ("auto", "manual"),
     "evaltime": ("exec", "preinit", "postinit", "main"),
     "stdc": ("a", "c", "s", "t"),
+    "linktype": ("elf",),
 }
 #: Options that take effect before a program is read, so programs cannot set them.
 _NOT_IN_PROGRAMS = frozenset(
@@ -50,14 +51,14 @@ DYNAMIC = frozenset(
     )
 )
 _KERNEL, _BPF, _OWN = "it is about the kernel", "there is no BPF", "it is about the inside of DTrace"
-_ELF = "no ELF files are made"
+_LINKING, _DOF = "-G makes one kind of object file", "-G makes no files of DTrace's own format"
 #: DTrace's options that mean nothing in a process, with the reasons.
 REFUSED = {
     **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
     **dict.fromkeys(("bpflog",), _BPF),
     **dict.fromkeys(("core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
     **dict.fromkeys(("tregs", "late", "lazyload", "useruid"), _OWN),
-    **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
+    **dict.fromkeys(("linkmode", "sysslice"), _LINKING),
     "pcapsize": "there is no pcap()",
 }
 
@@ -142,6 +143,8 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "preallocate": (OptionShape.SIZE, ""),
     "lockmem": (OptionShape.LIMIT, ""),
     "bpflogsize": (OptionShape.SIZE, ""),
+    "linktype": (OptionShape.CHOICE, "elf"),
+    "strip": (OptionShape.FLAG, 0),
 }
 
 
@@ -229,6 +232,8 @@ def _time(value: str | None) -> int:
 
 def _choice(name: str, value: str | None) -> str:
     text = _given(value)
+    if (name, text) == ("linktype", "dof"):
+        raise BadOption(f"Option has no meaning here: {_DOF}")
     if text not in _CHOICES[name]:
         raise BadOption("Invalid value for specified option")
     return text

@@ -104,11 +104,15 @@ ANY = ProviderAttributes(*[_known("Unstable/Unstable/Common")] * len(fields(Prov
 NOBODYS = ProviderAttributes(*[OWN] * len(fields(ProviderAttributes)))
 _PID = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA {OWN}")
 _OF_TABLES = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA Evolving/Evolving/ISA")
+_OF_FUNCTIONS = _provider(f"{_EVOLVING} {OWN} {OWN} {_EVOLVING} Private/Private/ISA")
+_OF_EVENTS = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Private/Private/ISA Private/Private/ISA")
 PROVIDERS = {
     "dtrace": _provider(f"{USUAL} {OWN} {OWN} {USUAL} {USUAL}"),
     "profile": _provider(f"{_EVOLVING} Unstable/Unstable/Unknown {OWN} {_EVOLVING} {_EVOLVING}"),
     "cpc": _provider(f"{_EVOLVING} Unstable/Unstable/Unknown {OWN} {_EVOLVING} {_EVOLVING}"),
     "syscall": _provider(f"{_EVOLVING} {OWN} Private/Private/ISA {_EVOLVING} Private/Private/ISA"),
+    **dict.fromkeys(("fbt", "rawfbt"), _OF_FUNCTIONS),
+    **dict.fromkeys(("rawtp", "sdt"), _OF_EVENTS),
     **dict.fromkeys(("proc", "sched", "io", "ip", "tcp", "udp", "sysinfo", "vminfo", "fsinfo", "lockstat"), _OF_TABLES),
 }
 

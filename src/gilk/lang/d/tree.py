@@ -69,7 +69,8 @@ class Interface:
 class Program:
     """A checked program. ``destructive``: the place of its first destructive action, None if it has none. ``stacks``:
     it looks at the stack of the process. ``interfaces``: the providers that it, or a library, defines. ``providers``:
-    the stability of providers that pragmas state.
+    the stability of providers that pragmas state. ``scratchsize``: the bytes that alloca() and copyin() may take in a
+    clause.
     """
 
     clauses: tuple[Clause, ...]
@@ -79,6 +80,7 @@ class Program:
     this_size: int
     destructive: Span | None = None
     strsize: int = 256
+    scratchsize: int = 64 << 10
     stacks: bool = False
     interfaces: tuple[Interface, ...] = ()
     providers: dict[str, ProviderAttributes] = field(default_factory=dict)

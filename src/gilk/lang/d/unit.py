@@ -51,7 +51,7 @@ def unit(
     Raises Rejected for parts that cannot be compiled yet.
     """
     nulls = Nulls(clause.function for clause in program.clauses)
-    printer = FunctionPrinter(program.strsize, GLOBALS_START, nulls)
+    printer = FunctionPrinter(program.strsize, GLOBALS_START, nulls, program.scratchsize)
     functions = [printer.function(clause.function) for clause in program.clauses]
     needs = {clause.number: facts(clause.function) for clause in program.clauses}
     does = union(needs.values()).does

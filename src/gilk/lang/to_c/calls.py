@@ -64,7 +64,7 @@ _SWAPS = {"htons": 16, "ntohs": 16, "htonl": 32, "ntohl": 32, "htonll": 64, "nto
 _PATH = 4096  # bytes of the longest path that the kernel returns
 
 
-def call(node: ir.Call, arguments: list[str], strsize: int, name: FreshNames) -> str:
+def call(node: ir.Call, arguments: list[str], strsize: int, scratchsize: int, name: FreshNames) -> str:
     """The C of a call whose arguments are C already."""
     if node.name in _VARIABLES:
         return _VARIABLES[node.name]
@@ -83,7 +83,7 @@ def call(node: ir.Call, arguments: list[str], strsize: int, name: FreshNames) ->
         if node.name == "strtok" and len(arguments) > 2:
             return _made("strtok_kept", f", {arguments[0]}, {arguments[1]}, (char *){arguments[2]}", strsize, name)
         return _made(node.name, given, strsize, name)
-    return _SPECIAL[node.name].format(*arguments, given=given, v=name(), w=name(), strsize=strsize)
+    return _SPECIAL[node.name].format(*arguments, given=given, v=name(), w=name(), strsize=strsize, most=scratchsize)
 
 
 def _made(function: str, given: str, strsize: int, name: FreshNames) -> str:
@@ -135,9 +135,9 @@ _SPECIAL = {
     "speculation": "((gd_s32)gd_speculation(c))",
     "getmajor": "((gd_u32)({0} >> 20) & 0xfff)",
     "getminor": "((gd_u32){0} & 0xfffff)",
-    "alloca": "({{ void *{v} = gd_alloca(c, {0}); if (!{v}) goto fault; (gd_u64){v}; }})",
+    "alloca": "({{ void *{v} = gd_asked(c, {0}, {most}); if (!{v}) goto fault; (gd_u64){v}; }})",
     "copyin": (
-        "({{ gd_u64 {w} = {1}; void *{v} = gd_alloca(c, {w}); "
+        "({{ gd_u64 {w} = {1}; void *{v} = gd_asked(c, {w}, {most}); "
         "if (!{v} || !gd_load(c, {v}, {0}, {w})) goto fault; (gd_u64){v}; }})"
     ),
     "copyinstr": (

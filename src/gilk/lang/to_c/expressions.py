@@ -26,8 +26,10 @@ NO_STRING = ir.Constant(STRING, 0)
 
 
 class ExpressionPrinter:
-    def __init__(self, strsize: int, globals_start: int, nulls: Nulls | None = None) -> None:
-        self._strsize = strsize
+    def __init__(
+        self, strsize: int, globals_start: int, nulls: Nulls | None = None, scratchsize: int = 0
+    ) -> None:  # fmt: skip
+        self._strsize, self._scratchsize = strsize, scratchsize
         self._nulls = nulls or Nulls()
         self._name = FreshNames()
         self._bound: dict[int, str] = {}
@@ -212,7 +214,7 @@ class ExpressionPrinter:
 
     def _call(self, node: ir.Call) -> str:
         before, arguments = self.in_order(node.arguments, self._argument_of(node))
-        text = calls.call(node, arguments, self._strsize, self._name)
+        text = calls.call(node, arguments, self._strsize, self._scratchsize, self._name)
         return f"({{ {before}{text}; }})" if before else text
 
     def _argument_of(self, node: ir.Call) -> Emit:

@@ -34,8 +34,10 @@ class RecordPart:
 class FunctionPrinter:
     """A printer of the functions of a program, one after another. ``parts``: the parts of all functions so far."""
 
-    def __init__(self, strsize: int, globals_start: int, nulls: Nulls | None = None) -> None:
-        self._expressions = ExpressionPrinter(strsize, globals_start, nulls)
+    def __init__(
+        self, strsize: int, globals_start: int, nulls: Nulls | None = None, scratchsize: int = 0
+    ) -> None:  # fmt: skip
+        self._expressions = ExpressionPrinter(strsize, globals_start, nulls, scratchsize)
         self.parts: list[RecordPart] = []
 
     def function(self, function: ir.Function) -> str:

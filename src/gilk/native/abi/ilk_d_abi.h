@@ -34,6 +34,12 @@
  * POINT. A group runs where a tracepoint is come by: of the kernel, or of a module, which then cannot be unloaded. Its
  * arguments are the tracepoint's own: the first five as registers have them, others as the stack has them.
  *
+ * PERF. A group runs on a CPU, or on every one (ILK_D_EVERY_CPU), each time that it has counted `period` events, whose
+ * type and number are those of perf_event_open(2): events of the processor, of the kernel, and those of tracefs. Arguments
+ * are those of CLOCK; with ILK_D_FIELDS, which events of tracefs take, arg0 is the address of the event's record. With
+ * ILK_D_TRY nothing runs, and no program is needed: the answer tells whether the first CPU counts such events. ENOENT,
+ * EOPNOTSUPP: it does not.
+ *
  * UPROBE. A group runs where a process comes by an instruction of a file: one of `process`, or any where there are none.
  * The client has the file open, executable for itself; `bytes` are what it has seen there, by which a file that is another
  * one now is told. Arguments are those of ATTACH for ENTRY and RETURN; with ILK_D_EDGE the return address is all that the
@@ -60,7 +66,7 @@
  * A client has to say something, any message will do: a program whose client has said nothing for the seconds of the parameter
  * `deadman` becomes INACTIVE, and STATUS tells so, unless it was loaded with ILK_D_UNWATCHED.
  *
- * Closing the client, however that comes about, takes its sites, clocks, points, uprobes and its program away.
+ * Closing the client, however that comes about, takes its sites, clocks, points, events, uprobes and its program away.
  */
 #ifndef ILK_D_ABI_H
 #define ILK_D_ABI_H
@@ -85,6 +91,7 @@
 #define ILK_D_MAPPED ILK_REQUEST(26)
 #define ILK_D_SETTLE ILK_REQUEST(28)
 #define ILK_D_UPROBE ILK_REQUEST(29)
+#define ILK_D_PERF ILK_REQUEST(30)
 
 #define ILK_D_MEMORY_MAX (1ull << 30) /* bytes of a program */
 #define ILK_D_FRAME_MAX 8192u
@@ -198,6 +205,21 @@ struct ilk_d_clock {
 	__u32 probe;
 	__u32 flags;
 	__u32 reserved;
+};
+
+#define ILK_D_NO_USER 2u /* beside ILK_D_EVERY_CPU: what happens in programs does not count */
+#define ILK_D_NO_KERNEL 4u /* the same for the kernel */
+#define ILK_D_FIELDS 8u
+#define ILK_D_TRY 16u
+
+struct ilk_d_perf {
+	struct ilk_head head;
+	__u32 type; /* [in] all of it */
+	__u32 flags;
+	__u64 config;
+	__u64 period;
+	__u32 group;
+	__u32 probe;
 };
 
 #define ILK_D_POINT_NAME 64

@@ -25,6 +25,7 @@
 
 #define GILK_HOST_ONE_PROCESSOR 1
 #include "own.h"
+#include "segments.h"
 
 #define HOST_TRIES 64 /* only the kernel can write to this memory */
 #define HOST_IN_PLACE 0 /* memory of a task may be unmapped by now: only checked loads read it */

@@ -7,6 +7,7 @@
 #define GILK_HOST_PROCESS_H
 
 #include "own.h"
+#include "segments.h"
 
 #define HOST_IN_PROCESS 1
 #define HOST_IN_PLACE 1

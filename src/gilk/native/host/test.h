@@ -21,6 +21,7 @@
 
 #include "../abi/gilk_abi.h"
 #include "own.h"
+#include "segments.h"
 
 #define HOST_IN_PROCESS 1
 #define HOST_IN_PLACE 1

@@ -201,6 +201,7 @@ D_HANDLER(d_sites, ilk_d_sites_create(client, m), ilk_d_sites)
 D_HANDLER(d_attach, ilk_d_attach(client, m, size), ilk_d_attach)
 D_HANDLER(d_clock, ilk_d_clock(client, m), ilk_d_clock)
 D_HANDLER(d_point, ilk_d_point(client, m), ilk_d_point)
+D_HANDLER(d_perf, ilk_d_perf(client, m), ilk_d_perf)
 D_HANDLER(d_uprobe, ilk_d_uprobe(client, m, size), ilk_d_uprobe)
 D_HANDLER(d_fire, ilk_d_fire(client, m), ilk_d_fire)
 D_HANDLER(d_read, ilk_d_read(client, m, size), ilk_d_read)
@@ -247,6 +248,7 @@ static const struct {
 	[ILK_D_SETTLE & 0xff] = { d_settle, sizeof(struct ilk_d_settle) },
 	[ILK_D_MAPPED & 0xff] = { d_mapped, sizeof(struct ilk_d_mapped) },
 	[ILK_D_POINT & 0xff] = { d_point, sizeof(struct ilk_d_point) },
+	[ILK_D_PERF & 0xff] = { d_perf, sizeof(struct ilk_d_perf) },
 	[ILK_D_UPROBE & 0xff] = { d_uprobe, sizeof(struct ilk_d_uprobe) },
 };
 

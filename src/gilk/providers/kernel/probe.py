@@ -13,6 +13,7 @@ from gilk.image.stapsdt import UsdtMarker
 from gilk.lang.d.probes import Description, Key
 from gilk.targets.kernel.d_messages import UserFire
 from gilk.targets.kernel.users import UserFile
+from gilk.targets.processor_samples import Counted
 from gilk.values import dataclass
 
 
@@ -41,6 +42,7 @@ class HasKernel(Protocol):
     def link(self) -> ReadsFiles: ...
     @property
     def users(self) -> HasUsers: ...
+    def counts(self, event: Counted) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class KernelProbe:
     the system call that the probe is about; all system calls go through ``function``. ``point``: a tracepoint where it
     fires, instead of a function. ``user``: places in files that processes map, instead of either. ``row``: the table
     row of a probe that is made of an underlying one; ``number`` tells several of one name apart. ``bios``: the probe
-    fires for each bio that ends at the tracepoint."""
+    fires for each bio that ends at the tracepoint. ``event``: an event of tracefs, GROUP/NAME, whose record has the
+    arguments, instead of a function."""
 
     key: Key
     function: FunctionSpan | None
@@ -72,6 +75,7 @@ class KernelProbe:
     number: int = 0
     bios: bool = False
     user: tuple[UserFire, ...] = ()
+    event: str = ""
 
 
 #: Makes the probes that a description means; none if it is about another provider.

@@ -11,7 +11,7 @@ from gilk.errors import TargetError
 from gilk.lang.d.probes import Description
 from gilk.providers.kernel.probe import HasKernel, KernelProbe
 
-_EVENTS = "/sys/kernel/tracing/available_events"  # lines GROUP:NAME
+EVENTS = "/sys/kernel/tracing/available_events"  # lines GROUP:NAME
 _PREFIX = "__tracepoint_"  # prefix of a tracepoint's symbol
 
 
@@ -40,7 +40,7 @@ def tracepoints(target: HasKernel) -> frozenset[str]:
 def _groups(target: HasKernel) -> dict[str, str]:
     """The groups by the names of events; empty where the kernel's tracefs is not mounted."""
     try:
-        lines = target.link.read_file(_EVENTS).decode(errors="replace").split()
+        lines = target.link.read_file(EVENTS).decode(errors="replace").split()
     except (OSError, TargetError):
         return {}
     pairs = (line.partition(":") for line in lines)

@@ -14,6 +14,7 @@ from gilk.lang.data import Aggregation, Function
 from gilk.lang.ir import Given
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import WINDOW
+from gilk.targets.processor_samples import Counted
 from gilk.values import dataclass
 
 PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS, POINT, MAPPED = (
@@ -21,10 +22,15 @@ PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE
 )
 SETTLE: Final = 0xC008E100 | 28
 UPROBE: Final = 0xC008E100 | 29
+PERF: Final = 0xC008E100 | 30
 LINE: Final = 64
 SPECULATIONS: Final = 256  # the most that a program may have
 SYSTEM_CALLS: Final = 512
 EVERY_CPU: Final = 1
+NO_USER: Final = 2
+NO_KERNEL: Final = 4
+FIELDS: Final = 8
+TRY: Final = 16
 ALWAYS: Final = 1
 DEEP: Final = 1
 EDGE: Final = 2
@@ -42,6 +48,7 @@ STOPPED: Final = 62
 STATUS_BODY: Final = struct.Struct(f"<QQQQQII{STOPPED}I")
 POINT_NAME: Final = 64
 POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
+PERF_BODY: Final = struct.Struct("<IIQQII")
 UPROBE_BODY: Final = struct.Struct(f"<iIIIIIQQ{INSTRUCTION}sBQ")
 FIRE_BODY: Final = struct.Struct("<IIII10Q")
 LINES_BODY: Final = struct.Struct("<QQQII")
@@ -57,6 +64,7 @@ _BYTES_AT_ONCE: Final = 1 << 20
 _ORIGINALS_AT_FIRST: Final = 1024
 _MAPPINGS: Final = 512  # mappings of an image that are reported
 _FUNCTIONS: Final = tuple(Function)
+_OF_TRACEFS: Final = 2  # PERF_TYPE_TRACEPOINT
 
 
 class CodeVerdict(IntEnum):
@@ -202,6 +210,14 @@ class DriverProgram:
         encoded = name.encode("utf-8", "surrogateescape")[: POINT_NAME - 1]
         self._driver.ask(POINT, POINT_BODY.pack(group, probe, DEEP * deep | BIOS * bios, 0, encoded))
 
+    def count(self, event: Counted, group: int, probe: int) -> None:
+        """Have a group run on each processor, or on one, each time that it has counted so many events."""
+        self._driver.ask(PERF, pack_counted(event, group, probe))
+
+    def record(self, number: int, group: int, probe: int) -> None:
+        """Have a group run at each event of tracefs with that number; arg0 is the address of its record."""
+        self._driver.ask(PERF, PERF_BODY.pack(_OF_TRACEFS, EVERY_CPU | FIELDS, number, 1, group, probe))
+
     def uprobe(self, fire: UserFire) -> None:
         """Have a group run where processes execute an instruction of a file. Raises OSError if the file cannot be
         opened, or the driver or its kernel refuse the place; TargetError."""
@@ -275,6 +291,21 @@ class DriverProgram:
     def reap(self) -> int:
         """Free the thread-local variables of tasks that have ended; returns how many."""
         return int.from_bytes(self._driver.ask(REAP, bytes(8)), "little")
+
+
+def pack_counted(event: Counted, group: int = 0, probe: int = 0, flags: int = 0) -> bytes:
+    """An event as the body of the PERF message."""
+    flags |= EVERY_CPU * event.everywhere | NO_USER * (not event.user) | NO_KERNEL * (not event.kernel)
+    return PERF_BODY.pack(event.type, flags, event.number, event.period, group, probe)
+
+
+def counts(driver: Driver, event: Counted) -> bool:
+    """Whether the driver's machine counts such events."""
+    try:
+        driver.ask(PERF, pack_counted(event, flags=TRY))
+    except TargetError:
+        return False
+    return True
 
 
 def originals(driver: Driver) -> list[tuple[int, bytes]]:

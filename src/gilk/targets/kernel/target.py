@@ -7,13 +7,15 @@ from functools import cached_property
 from pathlib import Path
 
 from gilk.analysis.kernel import KernelAnalysis
+from gilk.errors import TargetError
 from gilk.image.kernel.build import NAME, KernelImage, kernel
 from gilk.image.model import Image
 from gilk.targets.base import Loaded
-from gilk.targets.kernel.d_messages import originals
+from gilk.targets.kernel.d_messages import counts, originals
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.image import as_it_was, read
 from gilk.targets.kernel.link import Link
+from gilk.targets.processor_samples import Counted
 from gilk.targets.status import parsed
 
 
@@ -55,6 +57,13 @@ class KernelTarget:
 
     def analysis(self, loaded: Loaded | None = None) -> KernelAnalysis:
         return self._analysis
+
+    def counts(self, event: Counted) -> bool:
+        """Whether its machine counts such events, as perf_event_open(2) does; False without the driver."""
+        try:
+            return counts(Driver(self.link), event)
+        except TargetError:
+            return False
 
     def status(self, tid: int) -> dict[str, str]:
         """The lines of /proc/TID/status by their names; empty when there is no such thread."""

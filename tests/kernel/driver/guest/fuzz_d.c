@@ -117,6 +117,18 @@ static u32 point(struct ilk_d_point *message, u64 *state)
 	return sizeof(*message);
 }
 
+/* Events of the kernel mostly, such as page faults and context switches, and some of tracefs. */
+static u32 perf(struct ilk_d_perf *message, u64 *state)
+{
+	message->type = next(state) % 8 ? 1 + next(state) % 2 : number(state);
+	message->flags = next(state) % 8 ? next(state) % 32 : number(state);
+	message->config = next(state) % 8 ? next(state) % (message->type == 2 ? 600 : 10) : number(state);
+	message->period = next(state) % 8 ? 1 + next(state) % 100000 : number(state);
+	message->group = small(state);
+	message->probe = small(state);
+	return sizeof(*message);
+}
+
 /* All threads call this now and then. */
 __attribute__((noinline, aligned(64))) void probed(u64 n)
 {
@@ -248,6 +260,8 @@ static u32 body(u32 request, u8 *message, u64 *state)
 		return point((void *)message, state);
 	case ILK_D_UPROBE:
 		return uprobe((void *)message, state);
+	case ILK_D_PERF:
+		return perf((void *)message, state);
 	}
 	return other(request, message, state);
 }
@@ -294,7 +308,7 @@ static void fresh(u64 *state)
 
 static void *run(void *argument)
 {
-	static const u8 requests[] = { 13, 14, 15, 16, 16, 16, 17, 18, 19, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 29, 32 };
+	static const u8 requests[] = { 13, 14, 15, 16, 16, 16, 17, 18, 19, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 29, 30, 30, 32 };
 	u64 state = seed * 7919 + (u64)argument + 1;
 	u8 *message = malloc(ROOM * 2);
 	u32 request;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from dataclasses import field
 
 from gilk.lang import ir
 from gilk.lang.d import ast, items, tree
@@ -30,12 +31,13 @@ _LONGEST = 64  # characters of a name, with its NUL
 class Argument:
     """An element of ``args[]``: the probe gives it as ``argn``, of type ``native``; a clause sees it as ``type``.
 
-    ``number``: the n of ``argn``; None if it is passed in another way.
+    ``number``: the n of ``argn``; None if it is passed in another way. ``spelled``: the type as a definition has it.
     """
 
     number: int | None
     native: Type
     type: Type
+    spelled: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,14 @@ class Arguments:
 
     def _of(self, provider: str, probe: items.ProbeDefinition, native: list[Type]) -> tuple[Argument, ...]:
         if probe.translated is None:
-            return tuple(Argument(number, type_, type_) for number, type_ in enumerate(native))
+            pairs = enumerate(zip(native, probe.parameters.parameters, strict=False))
+            return tuple(Argument(number, type_, type_, _spelled(given, type_)) for number, (type_, given) in pairs)
         found = []
         for number, (given, type_) in enumerate(
             zip(probe.translated.parameters, self._types(probe.translated), strict=False)
         ):
             formal = self._formal(probe, given, number, len(native))
-            argument = Argument(formal, native[formal], type_)
+            argument = Argument(formal, native[formal], type_, _spelled(given, type_))
             if not _goes(type_, native[formal]) and not self._translators.known(type_, native[formal]):
                 what = f"translator for {provider}:{probe.name} output argument #{number + 1} from "
                 what += f"{text(native[formal])} to {text(type_)} is not defined"
@@ -137,9 +140,9 @@ class Arguments:
         """Begin a clause at these probes, whose types ``args[]`` has from now on."""
         self._probes = probes
 
-    def types(self, probe: str) -> tuple[Type, ...]:
-        """The types of ``args[]`` at the probes of that description; () if nothing is known."""
-        return tuple(each.type for each in self._known(probe) or ())
+    def types(self, probe: str) -> tuple[str, ...]:
+        """The names of the types of ``args[]`` at the probes of that description; () if nothing is known."""
+        return tuple(each.spelled or text(each.type) for each in self._known(probe) or ())
 
     def argument(self, number: int, span: Span) -> ir.Expression:
         """The expression for ``args[number]``. Raises Rejected."""
@@ -194,6 +197,15 @@ class Arguments:
         if _goes(argument.type, found.type):
             return operands.converted(argument.type, found, span)
         return self._translators.translated(argument.type, found, span)
+
+
+def _spelled(given: ast.TypeName, type_: Type) -> str:
+    """A type with the name that a typedef has given it, if it is that name or a pointer to that."""
+    words = given.base.words if isinstance(given.base, ast.BasicType) else ()
+    stars = len(given.declarator.shape)
+    if len(words) != 1 or not all(isinstance(each, ast.Pointer) for each in given.declarator.shape):
+        return text(type_)
+    return f"{words[0]} {'*' * stars}".rstrip()
 
 
 def _goes(type_: Type, native: Type) -> bool:

@@ -77,11 +77,14 @@ class _Records:
 
     def block(self, statements: tuple[typed.Statement, ...]) -> tuple[ir.Statement, ...]:
         """The statements. If a clause speculates and records nothing, it takes the default action (the Guide,
-        Speculation).
+        Speculation), and so does one whose only actions are destructive: DTrace traces that they happened.
         """
         found = tuple(map(self._statement, statements))
-        speculates = any(isinstance(each, typed.Action) and each.call.name == "speculate" for each in statements)
-        return (*found, ir.Data("default")) if speculates and not self._order.data else found
+        actions = [each for each in statements if isinstance(each, typed.Action)]
+        speculates = any(each.call.name == "speculate" for each in actions) and not self._order.data
+        records = any(each.known.role is Role.ACTION for each in actions)
+        deeds = any(each.known.destructive for each in actions) and not records
+        return (*found, ir.Data("default")) if speculates or deeds else found
 
     def _statement(self, statement: typed.Statement) -> ir.Statement:
         match statement:

@@ -57,6 +57,7 @@ class SharedNames:
             scope.this_size,
             self.destructive,
             strsize=scope.strsize,
+            scratchsize=scope.scratchsize,
             stacks=scope.stacks,
             interfaces=self.expressions.arguments.interfaces,
             providers=self.pragmas.providers,

@@ -29,6 +29,7 @@ struct ilk_program {
 	bool aborted; /* the client has sent nothing for too long */
 	struct list_head clocks;
 	struct list_head points;
+	struct list_head counted;
 	struct ilk_deeds deeds;
 	struct list_head uprobes;
 	u32 nr_uprobes; /* includes those that are being registered */
@@ -145,6 +146,10 @@ void ilk_d_clocks_stop(struct ilk_program *program);
 int ilk_d_point(struct ilk_client *client, struct ilk_d_point *message);
 void ilk_d_points_stop(struct ilk_program *program);
 void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack);
+
+/* perf.c */
+int ilk_d_perf(struct ilk_client *client, struct ilk_d_perf *message);
+void ilk_d_perf_stop(struct ilk_program *program);
 
 /* uprobes.c */
 int ilk_d_uprobe(struct ilk_client *client, struct ilk_d_uprobe *message, u32 size);

@@ -21,6 +21,7 @@
 #include "d.h"
 #include "task.h"
 #include "../../host/kernel.h"
+#include "../../runtime/d/registers.h"
 
 #define NOTES 1024u /* a power of two */
 #define TRIES 16u /* notes that are tried for an image */
@@ -182,12 +183,39 @@ u32 ilk_d_user_stack(u64 *to, u32 most, u64 edge)
 	return count;
 }
 
+/*
+ * The same for registers that are not in struct gilk_regs. Data segments and the base of FS are still those of user space.
+ */
+static bool load_other(const struct pt_regs *regs, u32 place, u64 *to)
+{
+	switch (place) {
+	case GD_CS:
+		*to = regs->cs;
+		return true;
+	case GD_SS:
+		*to = regs->ss;
+		return true;
+	case GD_GS: /* the kernel's own is in use */
+		rdmsrl(MSR_KERNEL_GS_BASE, *to);
+		return true;
+	case GD_ERR:
+		*to = current->thread.error_code;
+		return true;
+	case GD_TRAPNO:
+		*to = current->thread.trap_nr;
+		return true;
+	}
+	return host_segment(place - GD_CS, to);
+}
+
 bool ilk_d_user_register(u32 place, u64 *to)
 {
 	const struct pt_regs *regs = user_registers();
 
-	if (!regs || place >= sizeof(struct gilk_regs) / 8)
+	if (!regs)
 		return false;
+	if (place >= sizeof(struct gilk_regs) / 8)
+		return load_other(regs, place, to);
 	{
 		const u64 all[] = {
 			regs->ax, regs->cx, regs->dx, regs->bx, regs->sp, regs->bp, regs->si, regs->di, regs->r8,

@@ -103,6 +103,7 @@ static int allocate(struct ilk_program *p, const struct ilk_d_program *m)
 	p->deeds.client = current->tgid;
 	INIT_LIST_HEAD(&p->clocks);
 	INIT_LIST_HEAD(&p->points);
+	INIT_LIST_HEAD(&p->counted);
 	INIT_LIST_HEAD(&p->uprobes);
 	p->clauses.memory = vzalloc(m->layout.size);
 	p->missed = __alloc_percpu(2 * sizeof(u64), sizeof(u64));
@@ -150,6 +151,7 @@ void ilk_d_program_free(struct ilk_client *client)
 	WRITE_ONCE(((struct gd_control *)p->clauses.memory)->state, GD_INACTIVE);
 	ilk_d_clocks_stop(p);
 	ilk_d_points_stop(p);
+	ilk_d_perf_stop(p);
 	synchronize_rcu();
 	client->program = NULL;
 	free_program(p);

@@ -76,11 +76,10 @@ HELPER(uregister)
 {
 	struct ilk_run *run = run_of(frame);
 	u64 *to = at(run, a, 8);
-	u64 place = b < sizeof(gd_register_places) ? gd_register_places[b] : 255;
 
 	if (!to)
 		return 0;
-	return (place != 255 && ilk_d_user_register((u32)place, to)) ||
+	return (b < sizeof(gd_register_places) && ilk_d_user_register(gd_register_places[b], to)) ||
 	       gd_fail(&run->context, GD_FAULT_ILLEGAL, 0);
 }
 

@@ -48,6 +48,7 @@ struct gd_context {
 	gd_u32 fault;	/* enum gd_fault; 0: none */
 	gd_u32 speculation; /* the speculation that gets the records; 0: the principal buffer does */
 	gd_u32 scratch_used;
+	gd_u32 scratch_asked; /* bytes of it that the program has asked for by their size */
 	gd_u32 scratch_slot;
 	gd_u32 self; /* process number for host_peek(); 0: not read yet */
 	gd_u32 no_memory; /* the probe fired in no process (BEGIN, tick): memory can be read only if self is set */

@@ -39,6 +39,7 @@
  *   void gd_commit_speculation(ctx, u64 id); void gd_discard_speculation(ctx, u64 id);
  *
  *   void *gd_alloca(ctx, u64 size);             aligned to 8, not zeroed; NULL and fault when there is no room
+ *   void *gd_asked(ctx, u64 size, u64 most);     the same, for at most `most` bytes of this kind
  *   bool gd_load(ctx, void *to, u64 address, u64 size);
  *   bool gd_store(ctx, u64 address, const void *from, u64 size);       copyout()
  *   bool gd_copyin_string(ctx, char *to, u64 from, u64 size);          always ends in NUL, within size

@@ -8,6 +8,7 @@
 #ifndef GILK_D_PROGRAM_H
 #define GILK_D_PROGRAM_H
 
+#include "registers.h"
 #include "d.h"
 
 typedef signed char gd_s8;
@@ -111,18 +112,17 @@ static inline gd_s32 gd_progenyof(struct gd_context *c, gd_u64 pid)
 	return 0;
 }
 
-/*
- * The index in struct gilk_regs of each register R_* of the D library, from R_R15 on; 255: none.
- */
-static const gd_u8 gd_register_places[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7, 255, 16, 255, 17, 4};
-
+/* In samples, which the consumer takes of another thread, there are no selectors. */
 static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
 {
-	if (index >= sizeof gd_register_places || gd_register_places[index] == 255 || !c->event->regs) {
-		gd_fail(c, GD_FAULT_ILLEGAL, index);
-		return 0;
-	}
-	return c->event->regs[gd_register_places[index]];
+	gd_u64 place = index < sizeof gd_register_places ? gd_register_places[index] : GD_TRAPNO, value;
+
+	if (c->event->regs && place < GD_CS)
+		return c->event->regs[place];
+	if (c->event->regs && !(c->no_memory && c->self) && host_segment(place - GD_CS, &value))
+		return value;
+	gd_fail(c, GD_FAULT_ILLEGAL, index);
+	return 0;
 }
 
 /* Whether a store is allowed: it must lie in the scratch memory of this clause. */

@@ -26,7 +26,7 @@ static inline bool gd_claim_scratch(struct gd_context *ctx)
 		if (!gd_get32(&owner[slot]) && gilk_swap32(&owner[slot], 0, tid)) {
 			ctx->scratch = ctx->memory + l->scratch_first + slot * l->scratch_size;
 			ctx->scratch_slot = (gd_u32)slot;
-			ctx->scratch_used = 0;
+			ctx->scratch_used = ctx->scratch_asked = 0;
 			return true;
 		}
 	}
@@ -52,6 +52,22 @@ static inline void *gd_alloca(struct gd_context *ctx, gd_u64 size)
 	}
 	got = ctx->scratch + ctx->scratch_used;
 	ctx->scratch_used += (gd_u32)((size + 7) & -8UL);
+	return got;
+}
+
+/* The same for memory that a program asks for by its size: at most `most` bytes in all; strings do not count. */
+static inline void *gd_asked(struct gd_context *ctx, gd_u64 size, gd_u64 most)
+{
+	gd_u64 before = ctx->scratch ? ctx->scratch_asked : 0, rounded = (size + 7) & -8UL;
+	void *got;
+
+	if (size > most || rounded > most - before) {
+		gd_fail(ctx, GD_FAULT_SCRATCH, 0);
+		return 0;
+	}
+	got = gd_alloca(ctx, size);
+	if (got)
+		ctx->scratch_asked = (gd_u32)(before + rounded);
 	return got;
 }
 

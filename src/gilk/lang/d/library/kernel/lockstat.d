@@ -7,7 +7,7 @@ inline int RW_WRITER = 1;
 provider lockstat {
 	probe adaptive__block(struct mutex *L, uint64_t T) : (struct mutex *L, uint64_t T);
 	probe adaptive__spin(struct mutex *L, uint64_t T) : (struct mutex *L, uint64_t T);
-	probe spin__spin(struct raw_spinlock *L, uint64_t T) : (struct raw_spinlock *L, uint64_t T);
+	probe spin__spin(spinlock_t *L, uint64_t T) : (spinlock_t *L, uint64_t T);
 	probe rw__spin(struct qrwlock *L, uint64_t T, int W) : (struct qrwlock *L, uint64_t T, int W);
 	probe rw__block(struct rw_semaphore *L, uint64_t T, int W) : (struct rw_semaphore *L, uint64_t T, int W);
 };

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Run a test inside a virtual machine of its own: its shell, the programs that it starts, and its ``dtrace``, which
+door.py provides."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from conformance_suite.comparison import Ran
+from conformance_suite.door import Door
+
+_MEMORY = 2048  # MiB
+#: Starts the program that is to run already, and has its pid in the place of $_pid in what follows.
+_BEGUN = """{trigger} </dev/null >/dev/null 2>&1 &
+begun=$!
+export dt_flags=${{dt_flags//\\$_pid/$begun}}
+{words}
+status=$?
+kill -KILL $begun 2>/dev/null
+exit $status
+"""
+
+
+def in_guest(
+    words: list[str], trigger: str, directory: Path, environment: Mapping[str, str], deadline: float, folder: Path,
+    command: list[str],
+) -> Ran:  # fmt: skip
+    """Run a command in ``directory`` there; the result is as if it had run here. ``trigger``: a program that begins
+    before, if it is not ""; its pid is $_pid in ``words``. ``folder`` is shared with the machine."""
+    from gilk.lab import Machine  # imported here: other tests need nothing of gilk but its command
+    from gilk.runs.elsewhere import reach
+
+    with ExitStack() as stack:
+        door = Door(folder, command)
+        stack.callback(door.close)
+        machine = reach(Machine(cpus=2, memory=_MEMORY, network=True, rw=(folder,)))
+        stack.callback(machine.close)
+        given = {**environment, "PATH": f"{door.inside}:{environment['PATH']}"}
+        shown = shlex.join(words).replace("$_pid", "'\"$begun\"'")  # join() has quoted each word with a $
+        text = _BEGUN.format(trigger=trigger, words=shown) if trigger else f"exec {shown}"
+        out, errors = bytearray(), bytearray()
+        process = machine.link.spawn(
+            ["bash", "-c", text], out.extend, errors.extend, directory=str(directory), environment=given
+        )
+        process.end_input()
+        status = process.wait(deadline)
+        return Ran(status, out.decode(errors="replace"), errors.decode(errors="replace"))
