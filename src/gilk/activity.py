@@ -7,6 +7,10 @@ Code that works reports it here, from any thread, and need not know who listens:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
 from gilk.values import dataclass
 
 
@@ -23,12 +27,39 @@ class Activity:
         return f"{self.what} {self.done} of {self.of} {self.things}" if self.of else self.what
 
 
+T = TypeVar("T")
+
+
+def _go_on() -> None:
+    pass
+
+
 class _Latest:
     activity = Activity("analysing")
+    check: Callable[[], None] = _go_on
 
 
 def tell(what: str, done: int = 0, of: int = 0, things: str = "") -> None:
     _Latest.activity = Activity(what, done, of, things)
+
+
+def step_by_step(things: Iterable[T]) -> Iterator[T]:
+    """The things, one by one, of work that takes long in all. Each is a place where the work may end by an exception,
+    that of ``checked``: nothing may be half done there."""
+    for thing in things:
+        _Latest.check()
+        yield thing
+
+
+@contextmanager
+def checked(check: Callable[[], None]) -> Iterator[None]:
+    """A context in which ``check`` is called at each step of long work. It raises an exception if nobody waits for the
+    work any more."""
+    before, _Latest.check = _Latest.check, check
+    try:
+        yield
+    finally:
+        _Latest.check = before
 
 
 def latest() -> Activity:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
+from gilk import activity
 from gilk.errors import GilkError
 from gilk.session.request import Builtin
 from gilk.session.session import Session
-from tests.fake.sessions import alone, code, data, ours, program, session, wanted
+from tests.fake.sessions import alone, code, counts, data, ours, program, session, wanted
 from tests.fake.target import FakeProcess
 
 _MOMENT = 500  # instructions that the program has executed before
@@ -118,3 +120,38 @@ def test_a_program_killed_at_any_step_gives_an_error_of_gilk(use: Use, every: in
         errors: list[BaseException] = []
         used(use, process, errors)
         assert all(isinstance(error, GilkError) for error in errors), (where, errors)
+
+
+class Gone(Exception):
+    """Nobody waits for the work any more."""
+
+
+def ends_at(step: int) -> Callable[[], None]:
+    left = iter(range(step))
+
+    def check() -> None:
+        if next(left, None) is None:
+            raise Gone
+
+    return check
+
+
+def test_planning_for_nobody_ends_at_each_function_and_changes_nothing() -> None:
+    """The session goes on for others: it has its probes as before, and takes new ones."""
+    result, executed, variables = alone()
+    process = started()
+    one, of = process.program, session(process)
+    first = wanted(process, "leaf:entry", instrument=Builtin.TIME)
+    probes, asked = of.insert_wanted(first), wanted(process, "*:blocks")
+    before, ended = code(one), 0
+    while True:
+        with suppress(Gone), activity.checked(ends_at(ended)):
+            more = of.insert_wanted(asked)
+            break
+        ended += 1
+        assert code(one) == before and not any(probe.refusal for probe in probes), ended
+    assert ended > 3
+    assert one.finish() == result and data(one) == variables
+    of.poll()
+    found = counts(of, asked, more)
+    assert any(found.values()) and all(found[at] <= executed[at] for at in found)

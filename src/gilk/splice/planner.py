@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gilk import activity
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.collector import without_collector
@@ -53,7 +54,7 @@ def plan(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -
     order = sorted(wanted, key=lambda item: -item[0].start)
     spare_tails(context, order)
     with without_collector():
-        plans = tuple(_plan(context, function, wants) for function, wants in order)
+        plans = tuple(_plan(context, function, wants) for function, wants in activity.step_by_step(order))
     return Plan(plans)
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from gilk.errors import TargetError
 from gilk.image import lookup
+from gilk.session.broker.broker import Connection
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.targets.base import Loaded
@@ -144,6 +145,25 @@ def test_a_client_does_not_wait_for_ever(works: bool, most: float) -> None:
     consumer, broker = socket.socketpair()
     with consumer, broker, pytest.raises(TimeoutError):
         Line(consumer, 0.01, lambda: works, most).ask({"do": "leave"})
+
+
+@pytest.mark.parametrize("ends", ["close", "half"])
+def test_a_client_that_has_gone_is_noticed_while_something_is_planned_for_it(ends: str) -> None:
+    client, end = socket.socketpair()
+    with client, end:
+        connection = Connection(end, 1, known=True)
+        client.sendall(packed({"do": "look"}))
+        connection.check()
+        client.close() if ends == "close" else client.shutdown(socket.SHUT_WR)
+
+        def noticed() -> bool:
+            try:
+                connection.check()
+            except Closed:
+                return True
+            return False
+
+        assert wait_for(noticed)  # it looks from time to time
 
 
 @dataclass

@@ -14,17 +14,19 @@ import socket
 import time
 from typing import Any
 
+from gilk import activity
 from gilk.errors import GilkError, TargetError, failed
 from gilk.session.broker.client_state import ClientState
 from gilk.session.broker.messages import OF_FOLLOWING, ProtocolError, error_words, number
 from gilk.session.broker.session import SharedSession
-from gilk.session.broker.transport import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, packed, send
+from gilk.session.broker.transport import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, gone, packed, send
 from gilk.targets.meeting import is_own, is_right_to_trace, right_to_trace
 from gilk.targets.process import Process
 from gilk.targets.running import MOST_STACK
 from gilk.version import VERSION
 
 _TURN = 0.5  # seconds between two checks of the target
+_LOOK = 0.1  # seconds between two looks at a client for whom something is planned
 _SHYNESS = 10.0  # seconds within which a new client has to say who it is
 _PATIENCE = 30.0  # seconds between attempts to take out code in which a thread was
 _MOST_LINES, _MOST_NOTES = 512, 64
@@ -40,6 +42,7 @@ class Connection:
         self.holds = False  # whether the process stands still for it
         self.due = time.monotonic() + _SHYNESS
         self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=True)
+        self._looked = 0.0
         self._unsent = b""
         self._fd = -1
 
@@ -64,6 +67,13 @@ class Connection:
             return
         except OSError:
             raise Closed from None
+
+    def check(self) -> None:
+        """Raise Closed if the client has closed the line, or sends no more, while it waits for an answer."""
+        if self._looked + _LOOK < time.monotonic():
+            self._looked = time.monotonic()
+            if gone(self.end):
+                raise Closed
 
     @property
     def waits_for_room(self) -> bool:
@@ -196,7 +206,9 @@ class Broker:
                 connection.takes_part = True
                 connection.answer(*state.have(self._opened(), words, message.fd))
             case "insert" if connection.known:
-                connection.answer(state.insert(self._opened(), words, message.content))
+                with activity.checked(connection.check):
+                    told = state.insert(self._opened(), words, message.content)
+                connection.answer(told)
             case "region" if connection.known:
                 self._try_again()  # a client that has gone may still be the one that follows
                 connection.answer(state.have_region(self._opened(), words))

@@ -54,6 +54,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gilk import activity
 from gilk.analysis.analysis import Analysis
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
 from gilk.image.model import FunctionSpan, Image
@@ -176,7 +177,7 @@ def placed(process: Target, words: dict[str, Any], content: bytes, name: str) ->
     images = [_image(process, row) for row in _rows(words, "images", 2)]
     known = [(loaded, process.image(loaded.path)) for loaded in images]
     objects = list(_objects(_rows(words, "objects", 3), content, name))
-    return [_placed(process, row, known, objects) for row in _rows(words, "wanted", 6)]
+    return [_placed(process, row, known, objects) for row in activity.step_by_step(_rows(words, "wanted", 6))]
 
 
 def region(words: dict[str, Any], size: int) -> Geometry:

@@ -11,6 +11,7 @@ import array
 import contextlib
 import json
 import os
+import select
 import socket
 import struct
 import time
@@ -42,6 +43,13 @@ class Message:
 def packed(words: dict[str, Any], content: bytes = b"") -> bytes:
     body = json.dumps(words, separators=(",", ":")).encode()
     return framed(MessageKind.WORDS, _SIZE.pack(len(body)) + body + content)
+
+
+def gone(end: socket.socket) -> bool:
+    """Whether the other end of a line has been closed, or sends no more."""
+    line = select.poll()
+    line.register(end, select.POLLRDHUP)
+    return bool(line.poll(0))
 
 
 def send(end: socket.socket, data: bytes, fd: int = -1) -> int:
