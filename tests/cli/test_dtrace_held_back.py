@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,10 @@ def records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings in which processor 1 is held back three times before processor 0 takes a sample, of this process."""
 
     def begun(*_: object) -> ProcessorSamples:
-        made = Records(2)
-        for at in (10, 20, 30):
+        made, now = Records(2), time.monotonic_ns()
+        for at in (now - 30, now - 20, now - 10):
             made.write(1, at, _THROTTLE, struct.pack("<QQQ", at, 1, 1), os.getpid())
-        made.sample(0, 40, os.getpid())
+        made.sample(0, now, os.getpid())
         return made
 
     monkeypatch.setattr(machine_sampling, "ProcessorSamples", begun)

@@ -280,7 +280,6 @@ def test_malformed_tracepoints_are_refused(kernel: KernelTarget, guest: Guest) -
         ("rawtp:::no_such_tracepoint", "does not match"),
         ("lockstat:::adaptive-acquire", "no one place"),
         ("lockstat:::thread-spin", "no locks of threads"),
-        ("cpc:::cpu_clock-all-10000", "not there yet"),
     ],
 )
 def test_unavailable_probes_are_refused_with_the_reason(kernel: KernelTarget, probe: str, why: str) -> None:

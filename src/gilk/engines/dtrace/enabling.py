@@ -247,8 +247,6 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
         return str(reason)
     if provider == "cpc":
         return cpc.missing(description)
-    if provider in _OF_THE_KERNEL and provider not in IN_KERNEL.values():
-        return "this provider is not there yet"
     if provider.rstrip("0123456789") in _OF_PROCESSES and provider not in IN_KERNEL.values():
         return _NOT_BESIDE
     from gilk.providers.kernel import usdt  # imported here, as pid
