@@ -26,6 +26,11 @@ from iced_x86 import (
 from gilk.arch.decode import INVALID, decode_one
 from gilk.values import dataclass
 
+#: The names of the general registers.
+GENERAL = (
+    *("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"),
+    *("r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"),
+)
 LOOKED_AT = 64  # bytes of code before the place that are enough
 LONGEST = 15  # bytes of an instruction
 _CLEAR = 4  # how many times more readings must end in one instruction than in another that accesses memory otherwise
@@ -154,10 +159,4 @@ def _value(register: Register_, passed: PassedPlace) -> int:
     return value if RegisterExt.size(register) == 8 else value & (1 << 32) - 1
 
 
-_NAMES = {
-    getattr(Register, name.upper()): name
-    for name in (
-        *("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"),
-        *("r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"),
-    )
-}
+_NAMES = {getattr(Register, name.upper()): name for name in GENERAL}

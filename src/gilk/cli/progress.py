@@ -7,12 +7,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from gilk import activity
+from gilk import activity, own_threads
 from gilk.activity import Activity
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def working(what: str, wanted: bool) -> Iterator[None]:
     from rich.console import Console
 
     beat, status = Beat(time.monotonic(), interval()), Console(stderr=True).status(what)
-    with status, _every(_EVERY, lambda: status.update(beat.text(time.monotonic(), activity.latest()))):
+    with status, own_threads.every(_EVERY, lambda: status.update(beat.text(time.monotonic(), activity.latest()))):
         yield
 
 
@@ -97,26 +96,8 @@ def in_lines(what: str, wanted: bool, first: float | None = None) -> Iterator[No
     if not wanted or not interval():
         yield
     else:
-        with _every(min(_EVERY, interval()), lambda: say(beat.line(time.monotonic(), activity.latest()))):
+        with own_threads.every(min(_EVERY, interval()), lambda: say(beat.line(time.monotonic(), activity.latest()))):
             yield
-
-
-@contextlib.contextmanager
-def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
-    """Call ``act`` every ``seconds`` in a thread until the block ends."""
-    over = threading.Event()
-
-    def beat() -> None:
-        while not over.wait(seconds):
-            act()
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def say(line: str | None) -> None:

@@ -29,11 +29,11 @@ _ONLY_THREADS, _NOT_AFTER_EXEC, _SIGTRAP = 1 << 35, 1 << 36, 1 << 37
 _FLAGS = _INHERIT | _NO_KERNEL | _NO_HYPERVISOR | _ONLY_THREADS | _NOT_AFTER_EXEC | _SIGTRAP
 _INFO = struct.Struct("<iii4xQQII")  # the beginning of siginfo_t, where the kernel reports an event
 _NUMBERS = 8  # bits
+_IN_USE = "all that the processor has are in use: by a debugger, by perf, or by another weaving"
+_NOT_PERMITTED = "the system does not permit them (perf_event_paranoid, or a container)"
 _WHY = {
-    errno.ENOSPC: "all that the processor has are in use: by a debugger, by perf, or by another weaving",
-    errno.EBUSY: "all that the processor has are in use: by a debugger, by perf, or by another weaving",
-    errno.EACCES: "the system does not permit them (perf_event_paranoid, or a container)",
-    errno.EPERM: "the system does not permit them (perf_event_paranoid, or a container)",
+    **dict.fromkeys((errno.ENOSPC, errno.EBUSY), _IN_USE),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), _NOT_PERMITTED),
     errno.EMFILE: "gilk may not open a file for each thread (ulimit -n)",
 }
 _OTHERWISE = "the kernel, or the machine, does not have them for this: Linux 5.13 and later do"
@@ -50,6 +50,10 @@ class WatchedPiece:
     size: int
     read: int
     write: int
+
+
+def refused(why: str) -> TargetError:
+    return TargetError("no-debug-registers", why, "without `debugreg`, gilk looks for the accesses in code")
 
 
 class DebugRegisters:
@@ -69,8 +73,7 @@ class DebugRegisters:
         except OSError as error:
             self.close()
             why = f"there is no debug register for {piece.address:#x}: {_WHY.get(error.errno or 0, _OTHERWISE)}"
-            hint = "without `debugreg`, gilk looks for the accesses in code"
-            raise TargetError("no-debug-registers", why, hint) from None
+            raise refused(why) from None
 
     def _open(self, number: int, piece: WatchedPiece, tid: int) -> None:
         kind = _ACCESSES if piece.read else _WRITES

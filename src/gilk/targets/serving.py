@@ -94,17 +94,15 @@ class Serving:
         """Let go of the processes that wait for the client if it says nothing for too long: it is stopped, or waits for
         a reader of its output."""
         waiting = [server for server in self._servers if server.waits]
-        now = time.monotonic()
         if spoken and self._given_up:
             self._given_up = False
             self._tree.tell_how_many_passed()
         if not waiting and not self._tree.has_held:
             self._silent_since = None
-        elif spoken or self._silent_since is None:
-            self._silent_since = now
-        elif now - self._silent_since > _PATIENCE:
-            self._given_up = True
-            self._tree.let_all_pass()
+        elif spoken:
+            self._silent_since = time.monotonic()
+        elif self._is_silent_for_long():
+            self._give_up()
             for server in waiting:
                 if server.let_forgotten_go():
                     self._servers.remove(server)
@@ -120,12 +118,17 @@ class Serving:
     def _keep_up(self) -> None:
         """Look at the tree while the client does not take an answer."""
         self._tree.pump()
-        if not self._tree.has_held:
-            return
+        if self._tree.has_held and (self._given_up or self._is_silent_for_long()):
+            self._give_up()
+
+    def _is_silent_for_long(self) -> bool:
+        """Whether the client has said nothing for too long, while processes wait for it."""
         self._silent_since = self._silent_since or time.monotonic()
-        if self._given_up or time.monotonic() - self._silent_since > _PATIENCE:
-            self._given_up = True
-            self._tree.let_all_pass()
+        return time.monotonic() - self._silent_since > _PATIENCE
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._tree.let_all_pass()
 
     def _hear(self, server: Server) -> None:
         try:

@@ -122,15 +122,6 @@ class SystemCalls(ABC):
             self.unmap(page, 4096)
         return found
 
-    def action(self, signal: int) -> bytes:
-        """The action of the process at a signal (struct kernel_sigaction)."""
-        page = self.anonymous(0, 4096)
-        try:
-            self.call(RT_SIGACTION, signal, 0, page, 8)
-            return self.memory.read(page, ACTION_SIZE)
-        finally:
-            self.unmap(page, 4096)
-
     def act(self, signal: int, actions: Sequence[bytes]) -> None:
         """Have the process do something else at a signal, by one action after the other."""
         page = self.anonymous(0, 4096)

@@ -15,11 +15,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from gilk.analysis.before import LONGEST, LOOKED_AT, MadeAccess, PassedPlace, made_access
-from gilk.errors import TargetError
+from gilk.analysis.before import GENERAL, LONGEST, LOOKED_AT, MadeAccess, PassedPlace, made_access
 from gilk.splice.access import FRAME
 from gilk.targets import ptrace
-from gilk.targets.debug_registers import DebugRegisters, WatchedPiece
+from gilk.targets.debug_registers import DebugRegisters, WatchedPiece, refused
 from gilk.targets.memory import Memory
 from gilk.targets.status import status_of
 from gilk.targets.system_calls import ACTION_SIZE, SystemCalls
@@ -27,10 +26,7 @@ from gilk.targets.thread import Thread
 
 _ACCESS = struct.Struct("<Q24xQ24xQQQQQQQQ")  # struct gilk_access
 _DEFAULT, _IGNORE = bytes(ACTION_SIZE), (1).to_bytes(8, "little") + bytes(ACTION_SIZE - 8)
-_REGISTERS = (
-    *("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"),
-    *("rip", "eflags", "fs_base"),
-)
+_REGISTERS = (*GENERAL, "rip", "eflags", "fs_base")
 
 
 class Trapping:
@@ -135,13 +131,18 @@ def ignores(status: dict[bytes, bytes]) -> bool:
     return bool(int(status[b"SigIgn"], 16) >> ptrace.SIGTRAP - 1 & 1)
 
 
+def _handler(call: SystemCalls) -> int:
+    """The address of the process's handler of SIGTRAP; 0 if it has the default action, 1 if it ignores the signal."""
+    ((handler, _, _),) = call.handlers([ptrace.SIGTRAP])
+    return handler
+
+
 def ignore(call: SystemCalls) -> bool:
     """Have the process ignore SIGTRAP; returns whether it did not before. Raises TargetError `no-debug-registers` if it
     handles the signal itself."""
-    handler = _number(call.action(ptrace.SIGTRAP)[:8])
+    handler = _handler(call)
     if handler > 1:
-        why = "the program handles SIGTRAP itself, by which debug registers tell of accesses"
-        raise TargetError("no-debug-registers", why, "without `debugreg`, gilk looks for the accesses in code")
+        raise refused("the program handles SIGTRAP itself, by which debug registers tell of accesses")
     if not handler:
         call.act(ptrace.SIGTRAP, [_IGNORE])
     return not handler
@@ -150,5 +151,5 @@ def ignore(call: SystemCalls) -> bool:
 def ignore_no_more(call: SystemCalls) -> None:
     """Have SIGTRAP end the process again, unless the process has changed that itself. One that is on its way is
     dropped."""
-    if _number(call.action(ptrace.SIGTRAP)[:8]) == 1:
+    if _handler(call) == 1:
         call.act(ptrace.SIGTRAP, [_IGNORE, _DEFAULT])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gilk.errors import GilkError, TargetError
 from gilk.targets import launch, ptrace
-from gilk.targets.debug_registers import WatchedPiece
+from gilk.targets.debug_registers import WatchedPiece, refused
 from gilk.targets.held import TRAPS_NAME
 from gilk.targets.keeper import Keeper
 from gilk.targets.linux import LinuxProcess
@@ -96,8 +96,7 @@ class Traps:
 
 
 def _refused(why: str) -> TargetError:
-    hint = "without `debugreg`, gilk looks for the accesses in code"
-    return TargetError("no-debug-registers", f"debug registers cannot lead threads to advice: {why}", hint)
+    return refused(f"debug registers cannot lead threads to advice: {why}")
 
 
 def give_back_abandoned(keeper: Keeper) -> None:

@@ -223,16 +223,15 @@ class ProcessTree:
     def let_all_pass(self) -> None:
         """Let all held processes run without instruments, since the client does not claim them. If it has not been told
         of them yet, it will only be told how many they were: it may be silent for long, and they may be many."""
+        untold = {one.program for one in self.news if isinstance(one, Executed)}
         for pid in tuple(self._held):
-            number = self._programs[pid]
-            kept = [one for one in self.news if not (isinstance(one, Executed) and one.program == number)]
-            if len(kept) == len(self.news):
-                self._forgotten.add(pid)
-            else:
-                self.news = kept
-                self._untold.add(number)
+            if self._programs[pid] in untold:
+                self._untold.add(self._programs[pid])
                 self._passed += 1
+            else:
+                self._forgotten.add(pid)
             self.let_pass(pid)
+        self.news = [one for one in self.news if not (isinstance(one, Executed) and one.program in self._untold)]
 
     def tell_how_many_passed(self) -> None:
         """Add the number of programs that were let pass to the news, once the client speaks again."""

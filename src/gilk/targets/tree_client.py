@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Collection, Iterator, Sequence
 
+from gilk import own_threads
 from gilk.errors import TargetError
 from gilk.targets import wire
 from gilk.targets.meeting import rendezvous
@@ -125,20 +126,13 @@ class TreeClient:
 def at_work(trees: Collection[TreeClient]) -> Iterator[None]:
     """A context in which the client makes programs ready, which may take long. Without it, the keepers take a client
     that is silent for stopped, and let the programs go."""
-    over = threading.Event()
 
     def beat() -> None:
-        while not over.wait(_BEAT):
-            for tree in trees:
-                tree.beat()
+        for tree in trees:
+            tree.beat()
 
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
+    with own_threads.every(_BEAT, beat):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _programs_in(news: News) -> int:
