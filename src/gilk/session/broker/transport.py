@@ -27,6 +27,7 @@ _CHUNK = 1 << 16
 _ONE_FD = socket.CMSG_LEN(array.array("i").itemsize)  # room for one descriptor; the kernel closes any others
 MOST = 128 << 20  # bytes of a message
 MOST_FROM_STRANGERS = 4096
+_SOON = 1.0  # seconds within which most answers come
 
 
 class Closed(Exception):
@@ -158,7 +159,6 @@ class Line:
             pass
         except OSError:
             raise Closed from None
-        self._works()
         deadline = time.monotonic() + self._most
         while (answer := self._inbox.next()) is None:
             self._wait(deadline)
@@ -166,10 +166,17 @@ class Line:
         return answer
 
     def _wait(self, deadline: float) -> None:
-        """Wait for more of the answer. Raises TimeoutError."""
-        while not readable(self._end.fileno(), self._patience):
+        """Wait for more of the answer. Most answers come soon, and nothing is found out about the broker then. Raises
+        TimeoutError."""
+        soon = min(_SOON, self._patience)
+        if readable(self._end.fileno(), soon):
+            return
+        self._works()
+        patience = self._patience - soon
+        while not readable(self._end.fileno(), patience):
             if time.monotonic() > deadline or not self._works():
                 raise TimeoutError
+            patience = self._patience
 
     def is_open(self) -> bool:
         """Whether the broker is still there. It sends nothing unasked but why it has failed, so that readable bytes
