@@ -9,6 +9,7 @@ from gilk.errors import TargetError
 from gilk.providers.kernel.probe import ReadsFiles
 from gilk.values import dataclass
 
+_LIST = "/sys/kernel/tracing/available_events"  # lines GROUP:NAME
 _PLACE = "/sys/kernel/tracing/events/{}/format"
 _FIELD = re.compile(r"^\tfield:([^;]+);\toffset:(\d+);\tsize:(\d+);\tsigned:([01]);", re.MULTILINE)
 _DECLARED = re.compile(r"(__data_loc |__rel_data_loc |)(.*?)(\w+)((?:\[[^\]]*\])*)\Z")
@@ -47,6 +48,15 @@ class EventFormat:
 
     number: int
     fields: tuple[EventField, ...]
+
+
+def listed(link: ReadsFiles) -> list[tuple[str, str]]:
+    """The group and the name of each event; [] if the kernel's tracefs is not mounted."""
+    try:
+        lines = link.read_file(_LIST).decode(errors="replace").split()
+    except (OSError, TargetError):
+        return []
+    return [(group, name) for group, _, name in (line.partition(":") for line in lines)]
 
 
 def event_format(link: ReadsFiles, event: str) -> EventFormat | None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator
 
-from gilk.errors import TargetError
 from gilk.lang.d.probes import Description
+from gilk.providers.kernel.event_format import listed
 from gilk.providers.kernel.probe import HasKernel, KernelProbe
 
-EVENTS = "/sys/kernel/tracing/available_events"  # lines GROUP:NAME
 _PREFIX = "__tracepoint_"  # prefix of a tracepoint's symbol
 
 
@@ -24,7 +23,7 @@ def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]
     wanted = [name] if name in known else fnmatch.filter(sorted(known), name or "*")
     if not wanted or not fnmatch.fnmatchcase("", description.function or "*"):
         return
-    groups = _groups(target)
+    groups = {event: group for group, event in listed(target.link)}
     for each in wanted:
         group = groups.get(each, "")
         if fnmatch.fnmatchcase(group, description.module or "*"):
@@ -35,13 +34,3 @@ def tracepoints(target: HasKernel) -> frozenset[str]:
     """The names of all tracepoints."""
     names = target.kernel.snapshot.symbols.names
     return frozenset(name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX))
-
-
-def _groups(target: HasKernel) -> dict[str, str]:
-    """The groups by the names of events; empty where the kernel's tracefs is not mounted."""
-    try:
-        lines = target.link.read_file(EVENTS).decode(errors="replace").split()
-    except (OSError, TargetError):
-        return {}
-    pairs = (line.partition(":") for line in lines)
-    return {name: group for group, _, name in pairs}

@@ -7,11 +7,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator
 
-from gilk.errors import TargetError
 from gilk.lang.d.probes import Description
-from gilk.providers.kernel.event_format import EventFormat
+from gilk.providers.kernel.event_format import EventFormat, listed
 from gilk.providers.kernel.probe import HasKernel, KernelProbe, ProviderRow
-from gilk.providers.kernel.rawtp import EVENTS
 
 #: Groups that other providers are about, or that other tools make.
 _LEFT_OUT = frozenset(("syscalls", "kprobes", "uprobes", "synthetic", "eprobes", "ftrace"))
@@ -24,23 +22,14 @@ def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]
     if not fnmatch.fnmatchcase("", description.function or "*"):
         return
     for group, name in _events(target):
-        module, named = (fnmatch.fnmatchcase(*pair) for pair in _pairs(description, group, name))
-        if module and named:
+        in_module = fnmatch.fnmatchcase(group, description.module or "*")
+        if in_module and fnmatch.fnmatchcase(name, description.name or "*"):
             yield KernelProbe(("sdt", group, "", name), None, event=f"{group}/{name}")
 
 
-def _pairs(description: Description, group: str, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (group, description.module or "*"), (name, description.name or "*")
-
-
 def _events(target: HasKernel) -> list[tuple[str, str]]:
-    """The group and the name of each event; none if the kernel's tracefs is not mounted."""
-    try:
-        lines = target.link.read_file(EVENTS).decode(errors="replace").split()
-    except (OSError, TargetError):
-        return []
-    pairs = (line.partition(":") for line in lines)
-    return sorted({(group, name) for group, _, name in pairs if group not in _LEFT_OUT})
+    """The group and the name of each event that this provider is about."""
+    return sorted({(group, name) for group, name in listed(target.link) if group not in _LEFT_OUT})
 
 
 def row(probe: KernelProbe, known: EventFormat) -> ProviderRow:

@@ -299,13 +299,9 @@ def pack_counted(event: Counted, group: int = 0, probe: int = 0, flags: int = 0)
     return PERF_BODY.pack(event.type, flags, event.number, event.period, group, probe)
 
 
-def counts(driver: Driver, event: Counted) -> bool:
-    """Whether the driver's machine counts such events."""
-    try:
-        driver.ask(PERF, pack_counted(event, flags=TRY))
-    except TargetError:
-        return False
-    return True
+def try_to_count(driver: Driver, event: Counted) -> None:
+    """Raises TargetError if the driver's machine does not count such events."""
+    driver.ask(PERF, pack_counted(event, flags=TRY))
 
 
 def originals(driver: Driver) -> list[tuple[int, bytes]]:

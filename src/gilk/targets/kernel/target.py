@@ -11,7 +11,7 @@ from gilk.errors import TargetError
 from gilk.image.kernel.build import NAME, KernelImage, kernel
 from gilk.image.model import Image
 from gilk.targets.base import Loaded
-from gilk.targets.kernel.d_messages import counts, originals
+from gilk.targets.kernel.d_messages import originals, try_to_count
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.image import as_it_was, read
 from gilk.targets.kernel.link import Link
@@ -61,9 +61,10 @@ class KernelTarget:
     def counts(self, event: Counted) -> bool:
         """Whether its machine counts such events, as perf_event_open(2) does; False without the driver."""
         try:
-            return counts(Driver(self.link), event)
+            try_to_count(Driver(self.link), event)
         except TargetError:
             return False
+        return True
 
     def status(self, tid: int) -> dict[str, str]:
         """The lines of /proc/TID/status by their names; empty when there is no such thread."""
