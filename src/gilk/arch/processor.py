@@ -8,11 +8,15 @@ from pathlib import Path
 
 def flags() -> frozenset[str]:
     """The flags of the first processor, by their names in /proc/cpuinfo."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return frozenset(next((line.split() for line in lines if line.startswith("flags")), []))
+    return frozenset(_field("flags").split())
 
 
 def model() -> str:
     """The name of the first processor's model, as /proc/cpuinfo has it; '' if it has none."""
+    return _field("model name")
+
+
+def _field(name: str) -> str:
+    """What /proc/cpuinfo says of the first processor; '' if it does not say that."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")

@@ -13,6 +13,7 @@ import struct
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Final
 
 from gilk.arch.processor import model
@@ -59,6 +60,7 @@ def measured_costs() -> HitCosts:
     return found
 
 
+@cache
 def _key() -> bytes:
     """A digest of all that the costs depend on."""
     files = [*files_of(NATIVE), *package_files("splice", "session", "runs/costs.py")]

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gilk.runs.spent import is_measured
 from gilk.session.base import BaseSession
-from gilk.session.broker.client_session import ClientSession
 from gilk.trace.calls import CallTable
 from gilk.trace.image_files import ImageFile
 from gilk.trace.probes import Inlined, ProbeRow, RefusedPoint
@@ -98,7 +98,7 @@ def outcome_of(session: BaseSession) -> SessionOutcome:
     return SessionOutcome(
         session.code.who, session.rows, session.counts(), session.tactics(), session.refusals(),
         session.refused_points(), session.doubts(), session.restored, session.goes_on, figures,
-        session.images, tuple(session.stacks()), isinstance(session, ClientSession),
+        session.images, tuple(session.stacks()), is_measured(session),
     )  # fmt: skip
 
 

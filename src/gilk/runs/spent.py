@@ -25,8 +25,13 @@ class CostedPart(NamedTuple):
     measured: bool
 
 
+def is_measured(session: BaseSession) -> bool:
+    """Whether the costs of the session's built-in instruments are those that were measured, in a process."""
+    return isinstance(session, ClientSession)
+
+
 def part_of(session: BaseSession) -> CostedPart:
-    return CostedPart(session.rows, session.counts(), isinstance(session, ClientSession))
+    return CostedPart(session.rows, session.counts(), is_measured(session))
 
 
 def spent(parts: Sequence[CostedPart], tally: RecordTally, costs: HitCosts, seconds: float) -> Spent:

@@ -38,7 +38,8 @@ def check(text: str) -> Json:
 
 def names(text: str) -> Json:
     """The functions of a text that may be instruments, which is not compiled; and one problem if it has none."""
-    return {"functions": list(functions_of(text)), "problems": [] if functions_of(text) else [asdict(no_function())]}
+    found = list(functions_of(text))
+    return {"functions": found, "problems": [] if found else [asdict(no_function())]}
 
 
 if __name__ == "__main__":
