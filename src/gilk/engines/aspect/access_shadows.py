@@ -92,16 +92,22 @@ class AccessShadows:
         Raises UsageError `no-such-variable`, `ambiguous-variable`, `escapes`, `atomic-access`, `split-access`,
         `strange-access`, `cannot-weave`.
         """
+        found: dict[int, AccessShadow] = {}
+        for variable, part, named in self._by_place(aspects):
+            for shadow in self._of_variable(variable, part, named):
+                self._add(found, shadow, named[0])
+        return tuple(one for _, one in sorted(found.items()))
+
+    def _by_place(
+        self, aspects: Sequence[NumberedAspect]
+    ) -> Iterable[tuple[FoundVariable, VariablePart, list[NamedAccess]]]:
+        """The variables, or members, each with the alternatives that name it."""
         by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[NamedAccess]]] = {}
         for one in self._all(aspects):
             variable, part = self._variable(one.point)
             key = variable.address + part.offset, part.size
             by_place.setdefault(key, (variable, part, []))[2].append(one)
-        found: dict[int, AccessShadow] = {}
-        for variable, part, named in by_place.values():
-            for shadow in self._of_variable(variable, part, named):
-                self._add(found, shadow, named[0])
-        return tuple(one for _, one in sorted(found.items()))
+        return by_place.values()
 
     def _add(self, found: dict[int, AccessShadow], shadow: AccessShadow, named: NamedAccess) -> None:
         address = shadow.where.access.instruction.ip + shadow.where.loaded.bias

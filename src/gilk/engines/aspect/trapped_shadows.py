@@ -44,13 +44,10 @@ class TrappedShadows(AccessShadows):
     def variables(self, aspects: Sequence[NumberedAspect]) -> tuple[TrappedVariable, ...]:
         """The variables in order of address. Raises UsageError `no-such-variable`, `ambiguous-variable`,
         `split-access`, `cannot-weave`, `no-means`."""
-        by_place: dict[tuple[int, int], tuple[FoundVariable, VariablePart, list[NamedAccess]]] = {}
-        for one in self._all(aspects):
-            variable, part = self._variable(one.point)
-            key = variable.address + part.offset, part.size
-            by_place.setdefault(key, (variable, part, []))[2].append(one)
-        found = [self._trapped(*each) for _, each in sorted(by_place.items())]
-        self._check_room(found, [each[2][0] for _, each in sorted(by_place.items())])
+        pairs = [(self._trapped(*each), each[2][0]) for each in self._by_place(aspects)]
+        pairs.sort(key=lambda pair: (pair[0].start, pair[0].size))
+        found = [variable for variable, _ in pairs]
+        self._check_room(found, [named for _, named in pairs])
         return tuple(found)
 
     def _trapped(self, variable: FoundVariable, part: VariablePart, named: Sequence[NamedAccess]) -> TrappedVariable:
