@@ -20,16 +20,8 @@ _SOURCES = (
 )
 _READ = (
     *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
-    *(
-        "abi/gilk_atomic.h",
-        "host/host.h",
-        "host/process.h",
-        "host/block.h",
-        "host/own.h",
-        "host/segments.h",
-        "runtime/advice.h",
-    ),
-    *("host/advising.h", "abi/gilk_access.h", "include/gilk_copies.h"),
+    *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h", "runtime/advice.h"),
+    *("host/segments.h", "host/advising.h", "abi/gilk_access.h", "include/gilk_copies.h"),
 )
 
 

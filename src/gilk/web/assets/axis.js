@@ -21,11 +21,15 @@ function decades(begin, end) {
 
 // Round numbers, about `many` of them.
 function steps(begin, end, many) {
-  const rough = (end - begin) / many;
-  const size = 10 ** Math.floor(Math.log10(rough));
-  const step = size * ([1, 2, 5].find((each) => each * size >= rough) ?? 10);
+  const step = roundStep((end - begin) / many);
   const first = Math.ceil(begin / step - 1e-9);
   return Array.from({ length: Math.max(0, Math.floor(end / step + 1e-9) - first + 1) }, (_, at) => (first + at) * step);
+}
+
+// The least of 1, 2, 5, 10, 20, ... and of their tenths, hundredths, ... that is not below `rough`.
+export function roundStep(rough) {
+  const size = 10 ** Math.floor(Math.log10(rough));
+  return size * ([1, 2, 5].find((each) => each * size >= rough) ?? 10);
 }
 
 export function told(value) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // One image of a time line, drawn from tiles: the rows in view between two times. It also tells which call lies where.
 
+import { roundStep } from "./axis.js";
 import { moment, plural } from "./dom.js";
 import { PIXELS, ROWS } from "./tiles.js";
 
@@ -165,9 +166,7 @@ export class TimelineImage {
     this.paint.fillStyle = this.ink("--link");
     const { span } = this.found;
     this.paint.fillRect((this.from / span) * this.width, 0, Math.max(3, ((this.to - this.from) / span) * this.width), 4);
-    const rough = ((this.to - this.from) * 110) / this.width;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+    const step = roundStep(((this.to - this.from) * 110) / this.width);
     this.paint.font = "11px system-ui, sans-serif";
     this.paint.fillStyle = this.ink("--soft");
     for (let time = Math.ceil(this.from / step) * step; time <= this.to; time += step) {
