@@ -121,27 +121,27 @@ int main(int count, char **words)
 """
 
 
+PLAIN = "import sys; from gilk.cli.main import run; sys.exit(run())"
+
+
+@contextmanager
+def following(process: subprocess.Popen[bytes], insert: str, gilk: str = PLAIN) -> Iterator[subprocess.Popen[bytes]]:
+    """A client, the program ``gilk``, that follows a process. Its instruments are in, and it reports every 50 ms."""
+    words = [sys.executable, "-c", gilk, "run", "--json", "--follow", "--every", "50ms", "-i", insert]
+    environment = {**os.environ, **ENVIRONMENT}
+    with subprocess.Popen([*words, "-p", str(process.pid)], stdout=subprocess.PIPE, env=environment) as client:
+        assert client.stdout and client.stdout.readline()
+        yield client
+
+
 def test_the_children_of_an_attached_server_are_followed(tmp_path: Path) -> None:
     """The server forks children that go on, and others that execute a program. It receives signals meanwhile."""
     program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
     server = subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with server:
         assert server.stdin and server.stdout and server.stdout.readline() == b"ready\n"
-        words = [
-            sys.executable,
-            "-m",
-            "gilk",
-            "run",
-            "--json",
-            "--follow",
-            "--every",
-            "50ms",
-            "-i",
-            "served:entry=count",
-        ]
-        environment = {**os.environ, **ENVIRONMENT}
-        with subprocess.Popen([*words, "-p", str(server.pid)], stdout=subprocess.PIPE, env=environment) as client:
-            assert client.stdout and client.stdout.readline()  # after a first period everything is in
+        with following(server, "served:entry=count") as client:
+            assert client.stdout  # after a first period everything is in
             for turn, byte in enumerate(b"xfxfx"):
                 server.send_signal(signal.SIGUSR1)
                 server.stdin.write(bytes([byte]))
@@ -161,25 +161,17 @@ IMPATIENT = "import sys; from gilk.targets import serving; from gilk.cli.main im
 IMPATIENT += "sys.exit(run())"
 
 
+def stop(client: subprocess.Popen[bytes]) -> None:
+    client.send_signal(signal.SIGSTOP)
+    assert wait_for(lambda: state(client.pid) == "T")
+
+
 def test_programs_do_not_wait_for_a_client_that_is_stopped(tmp_path: Path) -> None:
-    """Of six programs that are executed meanwhile, the first waits for some time. The report accounts for all, and
+    """Six programs are executed meanwhile, the first of which waits for some time. The report accounts for all, and
     programs are followed again once the client goes on."""
     program = compile_text(tmp_path, "server", SERVER, "-O1", "-w")
-    words = [
-        sys.executable,
-        "-c",
-        IMPATIENT,
-        "run",
-        "--json",
-        "--follow",
-        "--every",
-        "50ms",
-        "-i",
-        "served:entry=count",
-    ]
     with subprocess.Popen([program, "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin and server.stdout and server.stdout.readline() == b"ready\n"
-
         executed = 0
 
         def work(times: int) -> None:
@@ -191,12 +183,10 @@ def test_programs_do_not_wait_for_a_client_that_is_stopped(tmp_path: Path) -> No
                 server.stdin.flush()
                 assert server.stdout.readline() == b"0 0\n"
 
-        environment = {**os.environ, **ENVIRONMENT}
-        with subprocess.Popen([*words, "-p", str(server.pid)], stdout=subprocess.PIPE, env=environment) as client:
-            assert client.stdout and client.stdout.readline()
+        with following(server, "served:entry=count", IMPATIENT) as client:
+            assert client.stdout
             work(1)
-            client.send_signal(signal.SIGSTOP)
-            wait_for(lambda: state(client.pid) == "T")
+            stop(client)
             work(6)
             client.send_signal(signal.SIGCONT)
             seen = 0
@@ -230,25 +220,11 @@ CROWD = "read; for ((i = 0; i < 60; i++)); do /bin/true & read -t 0.01; done; wa
 
 def test_more_programs_than_the_client_can_be_told_of_do_not_wait_for_it() -> None:
     """The news of them fill the line to the client, which is stopped."""
-    words = [
-        sys.executable,
-        "-c",
-        IMPATIENT,
-        "run",
-        "--json",
-        "--follow",
-        "--every",
-        "50ms",
-        "-i",
-        "libc:malloc:entry=count",
-    ]
-    pipe, environment = subprocess.PIPE, {**os.environ, **ENVIRONMENT}
-    with subprocess.Popen(["bash", "-c", CROWD], stdin=pipe, stdout=pipe) as shell:
+    with subprocess.Popen(["bash", "-c", CROWD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
         assert shell.stdin and shell.stdout
-        with subprocess.Popen([*words, "-p", str(shell.pid)], stdout=pipe, env=environment) as client:
-            assert client.stdout and client.stdout.readline()
-            client.send_signal(signal.SIGSTOP)
-            wait_for(lambda: state(client.pid) == "T")
+        with following(shell, "libc:malloc:entry=count", NARROW + IMPATIENT) as client:
+            assert client.stdout
+            stop(client)
             shell.stdin.write(b"\n")
             shell.stdin.flush()
             assert shell.stdout.readline() == b"over\n"
