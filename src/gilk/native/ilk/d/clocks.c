@@ -6,6 +6,7 @@
 #include <linux/slab.h>
 #include <asm/irq_regs.h>
 
+#include "attached.h"
 #include "d.h"
 
 #define CLOCKS_MAX 4096u /* of a program; a clock on every CPU counts once for each */
@@ -53,21 +54,12 @@ static long start(void *given)
 	return 0;
 }
 
-static u32 count(const struct ilk_program *p)
+static int add(struct ilk_program *p, const void *message, int cpu)
 {
-	struct clock *clock;
-	u32 n = 0;
-
-	list_for_each_entry(clock, &p->clocks, list)
-		n++;
-	return n;
-}
-
-static int add(struct ilk_program *p, const struct ilk_d_clock *m, int cpu)
-{
+	const struct ilk_d_clock *m = message;
 	struct clock *clock;
 
-	if (count(p) >= CLOCKS_MAX)
+	if (ilk_d_length(&p->clocks) >= CLOCKS_MAX)
 		return -E2BIG;
 	clock = kzalloc(sizeof(*clock), GFP_KERNEL);
 	if (!clock)
@@ -85,21 +77,13 @@ static int add(struct ilk_program *p, const struct ilk_d_clock *m, int cpu)
 int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *m)
 {
 	struct ilk_program *p = client->program;
-	int cpu, error = 0;
 
 	if (!p)
 		return -ENXIO;
 	if (m->period < ILK_D_PERIOD_MIN || m->period >> 62 || m->group >= p->clauses.sizes.groups || m->reserved ||
 	    m->flags & ~ILK_D_EVERY_CPU)
 		return -EINVAL;
-	if (!(m->flags & ILK_D_EVERY_CPU))
-		return add(p, m, cpumask_first(cpu_online_mask));
-	for_each_online_cpu(cpu) {
-		error = add(p, m, cpu);
-		if (error)
-			break;
-	}
-	return error;
+	return ilk_d_on_cpus(m->flags & ILK_D_EVERY_CPU, add, p, m);
 }
 
 void ilk_d_clocks_stop(struct ilk_program *p)

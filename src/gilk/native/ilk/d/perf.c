@@ -13,6 +13,7 @@
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 
+#include "attached.h"
 #include "d.h"
 #include "../../host/kernel.h"
 
@@ -106,21 +107,12 @@ static struct perf_event *create(const struct ilk_d_perf *m, int cpu, struct cou
 	return perf_event_create_kernel_counter(&attributes, cpu, NULL, happens, counted);
 }
 
-static u32 count(const struct ilk_program *p)
+static int add(struct ilk_program *p, const void *message, int cpu)
 {
-	struct counted *counted;
-	u32 n = 0;
-
-	list_for_each_entry(counted, &p->counted, list)
-		n++;
-	return n;
-}
-
-static int add(struct ilk_program *p, const struct ilk_d_perf *m, int cpu)
-{
+	const struct ilk_d_perf *m = message;
 	struct counted *counted;
 
-	if (count(p) >= COUNTED_MAX)
+	if (ilk_d_length(&p->counted) >= COUNTED_MAX)
 		return -E2BIG;
 	counted = kzalloc(sizeof(*counted), GFP_KERNEL);
 	if (!counted)
@@ -164,7 +156,6 @@ static bool is_possible(const struct ilk_d_perf *m)
 int ilk_d_perf(struct ilk_client *client, struct ilk_d_perf *m)
 {
 	struct ilk_program *p = client->program;
-	int cpu, error = 0;
 
 	if (!is_possible(m))
 		return -EINVAL;
@@ -174,14 +165,7 @@ int ilk_d_perf(struct ilk_client *client, struct ilk_d_perf *m)
 		return -ENXIO;
 	if (m->group >= p->clauses.sizes.groups)
 		return -EINVAL;
-	if (!(m->flags & ILK_D_EVERY_CPU))
-		return add(p, m, cpumask_first(cpu_online_mask));
-	for_each_online_cpu(cpu) {
-		error = add(p, m, cpu);
-		if (error)
-			break;
-	}
-	return error;
+	return ilk_d_on_cpus(m->flags & ILK_D_EVERY_CPU, add, p, m);
 }
 
 /* Stop to count. The program runs at no event any more when this returns. */

@@ -14,6 +14,7 @@
 #include <linux/string.h>
 #include <linux/tracepoint.h>
 
+#include "attached.h"
 #include "d.h"
 #include "../../host/kernel.h"
 
@@ -93,16 +94,6 @@ static int find(struct search *search)
 	return error ? error : search->found ? 0 : -ENOENT;
 }
 
-static u32 count(const struct ilk_program *p)
-{
-	struct point *point;
-	u32 n = 0;
-
-	list_for_each_entry(point, &p->points, list)
-		n++;
-	return n;
-}
-
 static int add(struct ilk_program *p, const struct ilk_d_point *m, const struct search *search)
 {
 	struct point *point = kzalloc(sizeof(*point), GFP_KERNEL);
@@ -138,7 +129,7 @@ int ilk_d_point(struct ilk_client *client, struct ilk_d_point *m)
 		return -EINVAL;
 	if (m->flags & ILK_D_BIOS && strcmp(m->name, REQUESTS_END))
 		return -EINVAL;
-	if (count(p) >= POINTS_MAX)
+	if (ilk_d_length(&p->points) >= POINTS_MAX)
 		return -E2BIG;
 	error = find(&search);
 	if (!error)
