@@ -17,6 +17,6 @@ def model() -> str:
 
 
 def _field(name: str) -> str:
-    """What /proc/cpuinfo says of the first processor; '' if it does not say that."""
+    """The value of a line of /proc/cpuinfo about the first processor; '' if there is no such line."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
