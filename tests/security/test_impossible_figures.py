@@ -16,9 +16,10 @@ from tests.programs.build import compile_text
 LARGEST = 10**13
 
 #: Calls `hit`, then writes into the gilk memory that it finds mapped, and ends. It writes ones, random numbers, or ones
-#: only in the counters of its blocks, which have grown by now.
+#: only in the counters that stand at 4242. It stays on one processor: D counts on each processor for itself.
 SOURCE = r"""
 #include <fcntl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +42,13 @@ static void scribble(uint64_t *at, uint64_t *end, int how)
 int main(int argc, char **argv)
 {
 	char line[512];
-	int shared = 0;
+	int shared = 0, here = sched_getcpu();
+	cpu_set_t only;
 	FILE *maps = fopen("/proc/self/maps", "r");
+	CPU_ZERO(&only);
+	CPU_SET(here, &only);
+	if (sched_setaffinity(0, sizeof only, &only))
+		return 1;
 	for (long n = 0; n < 4242; n++)
 		hit(n);
 	while (argc > 1 && maps && fgets(line, sizeof line, maps)) {
