@@ -146,7 +146,7 @@ class Window:
         """The list of pages; or the text of one of them, or one paragraph of it."""
         name, heading = request.query_params.get("page", ""), request.query_params.get("at", "")
         if not name:
-            return {"pages": manual.pages()}
+            return {"pages": manual.pages(), "titles": manual.titles()}
         return {"page": name, "text": manual.paragraph(name, heading) if heading else manual.page(name), "at": heading}
 
     async def status(self, _request: Request) -> Json:

@@ -9,11 +9,11 @@ import { follow, get, post } from "./talk.js";
 
 export function sessionRows(sessions) {
   return table("Sessions", [
-    ["Session", "", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
+    ["Session", "told", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
     ["Instruments", "", (one) => lines(one.requests.join(", ").trim())],
-    ["Hits", "number", (one) => number(one.hits ?? 0)],
+    ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
     ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
-    ["State", "", (one) => (one.end ? `over: ${one.end}` : "goes on")],
+    ["State", "told", (one) => (one.end ? `over: ${one.end}` : "goes on")],
   ], sessions);
 }
 
@@ -25,6 +25,7 @@ export async function session(place, text) {
   const grown = h("div");
   const out = h("button", { class: "main", onclick: async () => {
     out.disabled = true;
+    notice("");
     try {
       await post("/session/end", { session: first.number });
     } catch (error) {
@@ -58,7 +59,7 @@ export async function session(place, text) {
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned || state.stages?.instruments ? happened(state) : null, written(state));
     const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), costs(state.cost), records(state.last ?? []),
+    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), costs(state.cost, state.drops), records(state.last ?? []),
       refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
@@ -166,7 +167,7 @@ export function facts(state) {
 
 // The last lines that a D program has printed.
 function printed(state) {
-  if (state.printed === undefined) return null;
+  if (state.printed === undefined || (state.planned && !state.printed && !state.planned.workload)) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
     h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
@@ -183,7 +184,7 @@ export class Rates {
         [point, (count - (before.counts[point] ?? 0)) / (now - before.seconds)]));
       this.before = { seconds: now, counts: { ...state.counts } };
     }
-    return state.end ? {} : this.rates;
+    return this.rates;
   }
 }
 
@@ -195,7 +196,7 @@ export function counts(state, rates) {
     table("Hits of each point", [
       ["Point", "", ([point]) => point],
       ["Hits", "number", ([, count]) => number(count)],
-      ["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")],
+      ...(state.end ? [] : [["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")]]),
       ["Share", "lesser", ([, count]) => bar(count / most)],
     ], rows.slice(0, 200)),
     rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "point")} with fewer hits`) : null);
@@ -227,13 +228,14 @@ function percent(share) {
 }
 
 // What the probes have taken of the program, point by point. It stays open while it is drawn anew.
-function costs(cost) {
+function costs(cost, dropped) {
   if (!cost?.points.length) return null;
   const place = h("details", { class: "cost", open: sessionStorage.getItem("cost open") === "yes",
     ontoggle: () => sessionStorage.setItem("cost open", place.open ? "yes" : "no") },
   h("summary", null, "What the probes cost"),
   h("p", null, "About: the hits, times what a hit takes. That was measured on this machine, in a small program of gilk's own; it is the least that a hit takes. ",
-    cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes.` : ""),
+    cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes. ` : "",
+    dropped ? "Hits whose records were dropped are not in it." : ""),
   table("Cost of each point", [
     ["Point", "name", (one) => one.point],
     ["Instrument", "lesser", (one) => one.instrument],
