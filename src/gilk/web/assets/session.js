@@ -9,11 +9,11 @@ import { follow, get, post } from "./talk.js";
 
 export function sessionRows(sessions) {
   return table("Sessions", [
-    ["Session", "told", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
-    ["Instruments", "", (one) => lines(one.requests.join(", ").trim())],
+    ["Session", "told", (one) => [h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`),
+      h("div", { class: "hint" }, lines(one.requests.join(", ").trim()))]],
     ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
     ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
-    ["State", "told", (one) => (one.end ? `over: ${one.end}` : "goes on")],
+    ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.paused ? "paused" : "goes on")],
   ], sessions);
 }
 
@@ -33,6 +33,15 @@ export async function session(place, text) {
     }
   } }, "Take out");
   const rates = new Rates();
+  const halt = h("button", { hidden: true, title: "The probes do not fire until Resume; counts stand", onclick: async () => {
+    halt.disabled = true;
+    try {
+      await post("/session/pause", { session: first.number, paused: !latest.paused });
+    } catch (error) {
+      notice(`${error.message} (${error.slug})`);
+    }
+    halt.disabled = false;
+  } }, "Pause");
 
   const counting = new Counting(first.number);
   let [latest, still] = [first, false];
@@ -45,6 +54,8 @@ export async function session(place, text) {
   // The news of a session that is over, or is being taken out, are shown at once.
   function heard(state) {
     latest = state;
+    halt.hidden = state.paused === undefined || Boolean(state.end || state.out);
+    halt.textContent = state.paused ? "Resume" : "Pause";
     if (state.end || state.out) still = false;
     pause.hidden = Boolean(state.end || state.out);
     if (!still) told(state);
@@ -53,7 +64,8 @@ export async function session(place, text) {
   function told(state) {
     out.disabled = Boolean(state.end) || isOut(state);
     show(outcome, isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
-      : state.end ? h("p", { role: "status" }, "Taking everything out …") : null);
+      : state.end ? h("p", { role: "status" }, "Taking everything out …")
+        : state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null);
     counting.told(state);
     const now = rates.of(state);
     renew(grown, state.aggregations);
@@ -67,7 +79,7 @@ export async function session(place, text) {
     first.aggregations ? h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])) : h("p", null, first.requests.join(", ")),
     first.workload ? h("p", null, "Meanwhile in the lab: ", h("code", null, first.workload)) : null,
     blocksOf(first),
-    h("p", { class: "acts" }, out, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
+    h("p", { class: "acts" }, out, halt, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
     outcome, counting.place, above, grown, figures, command(first.command, first.python));
   heard(first);
   return follow(first.number, heard);
