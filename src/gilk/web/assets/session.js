@@ -155,7 +155,7 @@ function ended(state) {
 }
 
 // A trace: what it waits for, and when it is over where it is.
-function traced(state) {
+export function traced(state) {
   if (!state.trace) return null;
   const { report } = state;
   const filed = state.summing?.filed;
@@ -164,6 +164,8 @@ function traced(state) {
   return h("section", null, h("h2", null, "The trace"),
     (report ? report.kept : filed) ? h("p", null, h("a", { href: `${file}/timeline` }, "Time line"), ", ", h("a", { href: `${file}/tree` }, "tree"), ", ",
       h("a", { href: `${file}/flame` }, "flame graph"), ` of ${state.trace.name}`) : h("p", null, "There is no file of it."),
+    report?.trace?.calls === 0 && report.trace.omitted?.length ? h("p", null, "All that ran is called so often that following it would slow the program down: ",
+      h("a", { href: `/target/${state.target}/trace?all=1` }, "follow it all the same"), ".") : null,
     report?.text ? h("pre", { tabindex: 0, class: "printed", role: "region", "aria-label": "Report" }, lines(report.text)) : null);
 }
 
