@@ -48,6 +48,7 @@ def test_a_paused_session_counts_nothing_and_goes_on(page: Page, window: Served,
     assert paused["paused"] and paused["latency"]["ackermann"]["calls"] > 0 and paused["end"] == ""
     assert wait_for(lambda: now()["seconds"] > paused["seconds"] + 0.3)
     assert now()["counts"] == paused["counts"]
+    expect(page.get_by_role("table", name="Hits of each point")).not_to_contain_text("/s")
     suits(page, "a paused session")
     narrow(page, "a paused session")
     page.get_by_role("button", name="Resume", exact=True).click()

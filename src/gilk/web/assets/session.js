@@ -187,11 +187,16 @@ function printed(state) {
     h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
 }
 
-// The hits of each point per second, between two states that are a second apart; none at the end.
+// The hits of each point per second, between two states that are a second apart; none of a session that is paused.
 export class Rates {
   of(state) {
-    const before = this.before;
     const now = state.seconds ?? 0; // the first state comes before the first count
+    if (state.paused) {
+      this.before = { seconds: now, counts: { ...state.counts } };
+      this.rates = {};
+      return this.rates;
+    }
+    const before = this.before;
     if (!before || now - before.seconds > 0.9) {
       const entries = Object.entries(before ? state.counts ?? {} : {});
       this.rates = Object.fromEntries(entries.map(([point, count]) =>
