@@ -110,7 +110,7 @@ class DebugRegisters:
 
 def free_registers() -> tuple[int, str]:
     """How many debug registers a thread that has none can have now, of the processor's `MOST`; and the reason why it
-    can have no more, or "". Who has the others cannot be known."""
+    can have no more, or "". It cannot be known who has the others."""
     room = (ctypes.c_uint64 * MOST)()
     pieces = [WatchedPiece(ctypes.addressof(room) + 8 * each, 8, 0, 1) for each in range(MOST)]
     why = ""
