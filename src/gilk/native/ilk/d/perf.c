@@ -179,7 +179,7 @@ static bool is_possible(const struct ilk_d_perf *m)
 	const u32 known = ILK_D_EVERY_CPU | ILK_D_NO_USER | ILK_D_NO_KERNEL | ILK_D_FIELDS | ILK_D_TRY;
 
 	return !(m->flags & ~known) && m->period && !(m->period >> 62) &&
-	       (m->type == PERF_TYPE_HARDWARE || m->type == PERF_TYPE_SOFTWARE ||
+	       (m->type == PERF_TYPE_HARDWARE || m->type == PERF_TYPE_SOFTWARE || m->type == PERF_TYPE_RAW ||
 		(m->type == PERF_TYPE_TRACEPOINT && m->flags & ILK_D_FIELDS));
 }
 
