@@ -9,7 +9,7 @@
 #include "attached.h"
 #include "d.h"
 
-#define CLOCKS_MAX 4096u /* of a program; a clock on every CPU counts once for each */
+#define CLOCKS_MAX 4096u /* of a program; a clock on every CPU counts once for each that is online */
 
 struct clock {
 	struct list_head list;
@@ -71,7 +71,7 @@ static int add(struct ilk_program *p, const void *message, int cpu)
 	const struct ilk_d_clock *m = message;
 	struct clock *clock;
 
-	if (ilk_d_length(&p->clocks) >= CLOCKS_MAX)
+	if (p->nr_clocks >= CLOCKS_MAX)
 		return -E2BIG;
 	clock = kzalloc(sizeof(*clock), GFP_KERNEL);
 	if (!clock)
@@ -85,6 +85,7 @@ static int add(struct ilk_program *p, const void *message, int cpu)
 	hrtimer_init(&clock->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 	clock->timer.function = rings;
 	list_add_tail(&clock->list, &p->clocks);
+	p->nr_clocks += cpu_online(cpu);
 	return start_there(clock);
 }
 

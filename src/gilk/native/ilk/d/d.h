@@ -30,6 +30,8 @@ struct ilk_program {
 	struct list_head clocks;
 	struct list_head points;
 	struct list_head counted;
+	u32 nr_clocks; /* on CPUs that were online when they were attached; the same for those that are counted */
+	u32 nr_counted;
 	struct ilk_deeds deeds;
 	struct list_head uprobes;
 	u32 nr_uprobes; /* includes those that are being registered */

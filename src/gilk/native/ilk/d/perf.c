@@ -17,7 +17,7 @@
 #include "d.h"
 #include "../../host/kernel.h"
 
-#define COUNTED_MAX 8192u /* of a program; an event on every CPU counts once for each */
+#define COUNTED_MAX 8192u /* of a program; an event on every CPU counts once for each that is online */
 
 struct counted {
 	struct list_head list;
@@ -124,7 +124,7 @@ static int add(struct ilk_program *p, const void *message, int cpu)
 	struct counted *counted;
 	int error;
 
-	if (ilk_d_length(&p->counted) >= COUNTED_MAX)
+	if (p->nr_counted >= COUNTED_MAX)
 		return -E2BIG;
 	counted = kzalloc(sizeof(*counted), GFP_KERNEL);
 	if (!counted)
@@ -134,11 +134,13 @@ static int add(struct ilk_program *p, const void *message, int cpu)
 	counted->cpu = cpu;
 	counted->fields = m->flags & ILK_D_FIELDS;
 	error = begin(counted);
-	if (error)
+	if (error) {
 		kfree(counted);
-	else
-		list_add_tail(&counted->list, &p->counted);
-	return error;
+		return error;
+	}
+	list_add_tail(&counted->list, &p->counted);
+	p->nr_counted += cpu_online(cpu);
+	return 0;
 }
 
 /* Whether the kernel has taken the event from its CPU, which has gone offline, and perhaps come back. */
