@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.targets.kernel.d_messages import DriverProgram, SiteKind
+from gilk.errors import TargetError
+from gilk.targets.kernel.d_messages import DriverProgram, KernelFire, SiteKind
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import program, ran
 
 pytestmark = pytest.mark.xdist_group("lab")
+MOST = 256  # attachments of a program at a site
 #: Phase 1: the second processor is offline; 2: it is back. The program touches a file at the end of each.
 CLOCKS = """
     syscall::kill:entry /pid == $target/ { phase++; }
@@ -57,4 +59,22 @@ def test_nobody_finds_a_site_in_a_module_that_has_been_unloaded(guest: Guest) ->
         assert consumer.machine is not None
         consumer.machine.close()
         guest.vm.run(["rmmod", "dummy"])
+    assert not guest.complaints()
+
+
+def test_a_program_attaches_to_one_site_so_often_only(kernel: KernelTarget, guest: Guest) -> None:
+    """A hit runs all that is attached, with interrupts off."""
+    consumer, _ = program(kernel, "fbt::do_msgsnd:entry { @ = count(); }")
+    try:
+        assert not consumer.start()
+        sites = DriverProgram(Driver(guest.link))
+        address = guest.symbols["do_msgsnd"]
+        fire = KernelFire(sites.find(address, SiteKind.ENTRY), SiteKind.ENTRY, address=address)
+        for _ in range(MOST - 1):
+            sites.attach(fire)
+        with pytest.raises(TargetError):
+            sites.attach(fire)
+    finally:
+        assert consumer.machine is not None
+        consumer.machine.close()
     assert not guest.complaints()
