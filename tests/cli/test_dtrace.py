@@ -242,7 +242,7 @@ def test_exit_is_not_lost_when_the_buffer_is_full(dtrace: Dtrace) -> None:
         (["-x", "foo", "-n", "BEGIN"], "dtrace: failed to set -x foo: Invalid option name"),
         (["-p", "1999999999", "-n", "BEGIN"], "dtrace: there is no process 1999999999"),
         (["-n", 'BEGIN { system("true"); }'], "Destructive actions not allowed"),
-        (["-n", "BEGIN { pcap((void *)1, 2); }"], "pcap( ) is not here: packets are the kernel's"),
+        (["-n", "BEGIN { pcap((void *)1, 2); }"], "pcap( ) is not here: gilk captures no packets"),
         (["-c", "sh 'x", "-n", "BEGIN"], "No closing quotation"),
         (["-c", "sh", "-p", "1", "-n", "BEGIN"], "-p and -c exclude each other"),
         (["-p", "1999999998", "-p", "1999999999", "-n", "BEGIN"], "dtrace: there is no process 1999999998"),

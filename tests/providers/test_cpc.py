@@ -89,6 +89,15 @@ def test_names_are_those_of_the_kernels_header() -> None:
         assert known is None or known == (("HW", "SW").index(kind), int(numbers[0])), row
 
 
+def test_an_event_of_the_processor_has_the_number_that_perf_gives_it() -> None:
+    """The type is that of the kernel's header."""
+    header = Path("/usr/include/linux/perf_event.h").read_text()
+    (raw,) = re.findall(r"PERF_TYPE_RAW\s*=\s*(\d+),", header)
+    found = cpc.counted(described("cpc:::r01c2-kernel-5000"), lambda event: True)
+    assert found is not None and found.counted == Counted(int(raw), 0x1C2, 5000, user=False)
+    assert cpc.counted(described("cpc:::r01c2-kernel-5000"), lambda event: False) is None
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -96,6 +105,8 @@ def test_names_are_those_of_the_kernels_header() -> None:
         ("cpu_clock-all-0", "a name is EVENT-MODE-COUNT"),
         ("cpu_clock-both-100000", "a name is EVENT-MODE-COUNT"),
         ("nothing-all-100000", "there is no such event"),
+        ("rxyz-all-100000", "there is no such event"),
+        ("r00000000000000000-all-100000", "there is no such event"),
     ],
 )
 def test_a_name_that_means_no_event_is_refused(dtrace: Dtrace, name: str, why: str) -> None:

@@ -107,6 +107,7 @@ def _environment(folder: Path, case: Case, tool: Path, deadline: float) -> dict[
         "PATH": f"{tool.parent}:{os.environ['PATH']}", "_test": case.name, "dt_flags": "",
         "test_cppflags": f"-I{case.root / _HEADERS}",
         "tst": str(Path(case.name).with_suffix("")), "DTRACE_OPT_CPPARGS": _PLAIN,
+        "GILK_PROGRESS": "0",  # lines that DTrace does not print
     }  # fmt: skip
     if case.is_script:
         environment["dt_flags"] = case.directives.get("runtest-opts", "")

@@ -13,7 +13,9 @@ from gilk.providers.clock import Tick
 from gilk.targets.processor_samples import Counted
 
 _NAME = re.compile(r"(\w+)-(all|user|kernel)-([1-9]\d{0,17})\Z", re.ASCII)
+_RAW = re.compile(r"r([0-9a-f]{1,16})\Z")
 _TYPES = {"hw": 0, "sw": 1}
+_OF_THE_PROCESSOR = 4  # PERF_TYPE_RAW: the number is the processor's own
 #: Events by the names that linux/perf_event.h has for them, in lower case, with their numbers; other names behind.
 _ROWS = """
     hw_cpu_cycles 0 cycles
@@ -85,7 +87,13 @@ def missing(description: Description) -> str:
 
 def _meant(name: str) -> Counted | None:
     found = _NAME.match(name)
-    event = _events().get(found[1]) if found else None
+    event = _event(found[1]) if found else None
     if found is None or event is None:
         return None
     return Counted(*event, int(found[3]), user=found[2] != "kernel", kernel=found[2] != "user")
+
+
+def _event(name: str) -> tuple[int, int] | None:
+    """The type and the number of an event; None if there is none of that name."""
+    raw = _RAW.match(name)
+    return (_OF_THE_PROCESSOR, int(raw[1], 16)) if raw else _events().get(name)

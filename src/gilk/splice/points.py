@@ -13,7 +13,9 @@ from gilk.image.model import FunctionSpan, Image
 from gilk.splice.segments import is_call
 from gilk.values import dataclass
 
-_RETURNS = frozenset((End.RETURN, End.TAIL, End.TAIL_INDIRECT))
+#: The ends of blocks at which a function is left; the functions that tail calls lead to still run as part of the call.
+LEAVES = frozenset((End.RETURN, End.TAIL, End.TAIL_INDIRECT))
+RETURNS = frozenset((End.RETURN,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,7 @@ def points(image: Image, analysis: Analysis, function: Function, where: str) -> 
     if where == "entry":
         yield entry(name, function)
     elif where == "return":
-        for block in function.blocks:
-            if block.how in _RETURNS and not function.owns(block.target):
-                yield post(name, analysis, function, block)
+        yield from _left(name, analysis, function, LEAVES)
     elif where in ("blocks", "blocks-post"):
         for block in function.blocks:
             yield pre(name, function, block) if where == "blocks" else post(name, analysis, function, block)
@@ -64,12 +64,21 @@ def entry(image: str, function: Function | FunctionSpan) -> Point:
     return Point(image, function.name, "entry", function.start, False)
 
 
-def returns(image: Image, analysis: Analysis, function: Function) -> Iterator[tuple[Function, Point]]:
-    """The points at which a function is left, in all its parts, each with the part that it lies in."""
+def returns(
+    image: Image, analysis: Analysis, function: Function, how: frozenset[End] = LEAVES
+) -> Iterator[tuple[Function, Point]]:
+    """The points at which a function is left, in one of the ways ``how``, in all its parts, each with the part that it
+    lies in."""
     for part in analysis.extents(function):
         name = "" if part is function else part.name
-        for point in points(image, analysis, part, "return"):
+        for point in _left(image.name, analysis, part, how):
             yield part, replace(point, function=function.name, part=name)
+
+
+def _left(image: str, analysis: Analysis, function: Function, how: frozenset[End]) -> Iterator[Point]:
+    for block in function.blocks:
+        if block.how in how and not function.owns(block.target):
+            yield post(image, analysis, function, block)
 
 
 def instructions(image: str, analysis: Analysis, function: Function) -> Iterator[Point]:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+from pathlib import Path
+
 from gilk.engines.dtrace.kernel_given import givens, keeps
 from gilk.lang import ir
 from gilk.lang.d.meaning.world import Nothing
@@ -41,6 +45,14 @@ def test_variables_of_table_lines_differ_from_those_of_programs() -> None:
     parts = [part for row in kept for part in (found[row].condition, *found[row].arguments) if part is not None]
     variables = {node.variable for part in parts for node in walk(part) if isinstance(node, ir.Keyed)}
     assert len(variables) == 1 and min(variables) >= 1 << 30
+
+
+def test_protocols_have_the_numbers_of_the_kernels_headers() -> None:
+    library = Path(str(files("gilk.lang.d"))) / "library" / "kernel" / "net.d"
+    found = dict(re.findall(r"^inline int (IPPROTO_\w+) = (\d+);", library.read_text(), re.MULTILINE))
+    headers = "".join(Path(f"/usr/include/linux/{name}.h").read_text() for name in ("in", "in6"))
+    known = re.findall(r"^(?:#define)?\s+(IPPROTO_\w+)[\s=]+(\d+)", headers, re.MULTILINE)
+    assert found == dict(known) and found["IPPROTO_ICMPV6"] == "58"
 
 
 def test_no_probe_is_both_in_a_table_and_refused() -> None:

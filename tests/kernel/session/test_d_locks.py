@@ -11,7 +11,7 @@ import pytest
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import ran
-from tests.kernel.session.test_d_programs import shell
+from tests.kernel.session.test_d_programs import TOLD, TRACING, shell
 from tests.kernel.session.test_d_tables import BEGIN, END
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -100,3 +100,63 @@ def test_subroutines_tell_who_holds_a_lock(kernel: KernelTarget) -> None:
     assert sorted(ran(kernel, text, ["sh", "-c", "ls -l /proc/self/fd | sort"]).lines) == [
         "after 1", "before 0", "kind 1", "list 1"
     ]  # fmt: skip
+
+
+SAVING, RESTORING = ("", "_irq", "_irqsave", "_bh"), ("", "_irq", "_irqrestore", "_bh")
+#: What a call of each function means; it ends with a question mark if the function may fail to get the lock.
+MEANINGS = {
+    **dict.fromkeys(("mutex_lock", "mutex_lock_interruptible", "mutex_lock_killable"), "adaptive-acquire"),
+    **{"mutex_trylock": "adaptive-acquire?", "mutex_unlock": "adaptive-release"},
+    **{f"_raw_spin_lock{kind}": "spin-acquire" for kind in SAVING},
+    **{"_raw_spin_trylock": "spin-acquire?", "_raw_spin_trylock_bh": "spin-acquire?"},
+    **{f"_raw_spin_unlock{kind}": "spin-release" for kind in RESTORING},
+    **{f"_raw_{side}_lock{kind}": f"rw-acquire {side}" for side in ("read", "write") for kind in SAVING},
+    **{f"_raw_{side}_trylock": f"rw-acquire {side}?" for side in ("read", "write")},
+    **{f"_raw_{side}_unlock{kind}": f"rw-release {side}" for side in ("read", "write") for kind in RESTORING},
+}
+#: A call in a task, not in an interrupt.
+CALL = re.compile(r"^ *\S.*?-(\d+) +\[\d+\] ..[.bnNp].. .*: (\w+) <-", re.MULTILINE)
+TAKEN = """
+    BEGIN { printf("%d\\n", $target); }
+    lockstat:::spin-acquire, lockstat:::spin-release, lockstat:::adaptive-release /pid == $target && !ipl/ {
+        printf("%s\\n", probename); }
+    lockstat:::adaptive-acquire /pid == $target && !ipl/ {
+        printf("%s\\n", probename); @[(args[0]->owner.counter & ~7) == (int64_t)curthread] = count(); }
+    lockstat:::rw-acquire, lockstat:::rw-release /pid == $target && !ipl/ {
+        printf("%s %s\\n", probename, args[1] == RW_READER ? "read" : "write"); }
+    lockstat:::adaptive-acquire-error /pid == $target/ { printf("error %d\\n", args[1]); }
+    END { printa("mine %d %@d\\n", @); }"""
+
+
+def follow(ours: list[str], theirs: list[str]) -> bool:
+    """Whether `ours` is a contiguous part of `theirs`, whose members with a question mark may be missing."""
+    at = set(range(len(theirs)))
+    for word in ours:
+        found = set()
+        for first in at:
+            for place in range(first, len(theirs)):
+                if theirs[place].rstrip("?") == word:
+                    found.add(place + 1)
+                if not theirs[place].endswith("?"):
+                    break
+        at = found
+    return bool(at)
+
+
+def test_locks_are_taken_and_let_go_as_ftrace_sees_the_calls(kernel: KernelTarget, guest: Guest) -> None:
+    """Processes that are born and end take all three kinds of locks. Nobody gets a signal while he waits for one, so
+    there are no errors."""
+    shell(guest, TRACING.format(names=" ".join(MEANINGS)) + "echo 8192 > buffer_size_kb")
+    done = ran(kernel, TAKEN, ["sh", "-c", "for n in 1 2 3; do cat /proc/version /proc/self/status > /dev/null; done"])
+    said = shell(guest, TOLD)
+    target, *ours = [line for line in done.lines if not line.startswith("mine")]
+    theirs = [MEANINGS[name] for task, name in CALL.findall(said) if task == target]
+    kinds = Counter(ours)
+    assert not done.errors and done.restored and set(kinds) == {word.rstrip("?") for word in MEANINGS.values()}
+    assert follow(ours, theirs), (len(ours), len(theirs))
+    assert done.lines[-1] == f"mine 1 {kinds['adaptive-acquire']}"
+
+
+def test_a_sequence_without_one_call_does_not_follow_another() -> None:
+    assert follow(["b", "a", "c"], ["a", "b", "a?", "b?", "c", "c"])
+    assert not follow(["b", "c"], ["a", "b", "a", "c"]) and not follow(["a", "c"], ["a", "c?", "b"][::2])

@@ -278,7 +278,7 @@ def test_malformed_tracepoints_are_refused(kernel: KernelTarget, guest: Guest) -
         ("sched:::remain-cpu", "two places"),
         ("sched:::cpucaps-sleep", "no cpucaps"),
         ("rawtp:::no_such_tracepoint", "does not match"),
-        ("lockstat:::adaptive-acquire", "no one place"),
+        ("lockstat:::rw-upgrade", "no one place"),
         ("lockstat:::thread-spin", "no locks of threads"),
     ],
 )

@@ -33,7 +33,8 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.values import dataclass
 
 IN_REGISTERS = 6  # arguments of a function that are in registers
-_EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
+_EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN, "done": SiteKind.RETURN}
+_LEFT = {"return": points.LEAVES, "done": points.RETURNS}
 _CALLS = {"entry": SiteKind.CALL_BEGINS, "return": SiteKind.CALL_ENDS}
 
 _Key: TypeAlias = tuple[tuple[int, ...], ProviderRow | ir.Given | None]
@@ -156,7 +157,7 @@ class KernelClauses:
                 continue
             found = list(self._of_function(probe, made))
             if not found:
-                refused[probe] = "the function does not return" if made.edge == "return" else "no code was found"
+                refused[probe] = "the function does not return" if made.edge in _LEFT else "no code was found"
             yield from found
         for side in WAYS:
             if calls[side]:
@@ -184,6 +185,6 @@ class KernelClauses:
         function = analysis.function(made.function)
         if not function.blocks:
             return iter(())
-        if made.edge == "return":
-            return points.returns(image, analysis, function)
+        if made.edge in _LEFT:
+            return points.returns(image, analysis, function, _LEFT[made.edge])
         return ((function, point) for point in points.points(image, analysis, function, "entry"))

@@ -5,6 +5,7 @@
 #include <linux/rcupdate.h>
 
 #include "ilk.h"
+#include "d/d.h"
 
 static int on_module(struct notifier_block *self, unsigned long event, void *data)
 {
@@ -15,6 +16,7 @@ static int on_module(struct notifier_block *self, unsigned long event, void *dat
 		return NOTIFY_DONE;
 	mutex_lock(&ilk_mutex);
 	ilk_undo_module(start, start + module->core_layout.text_size);
+	ilk_d_sites_gone(start, start + module->core_layout.text_size);
 	mutex_unlock(&ilk_mutex);
 	return NOTIFY_DONE;
 }

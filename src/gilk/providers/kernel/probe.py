@@ -59,12 +59,12 @@ class ProviderRow:
 
 @dataclass(frozen=True, slots=True)
 class KernelProbe:
-    """A probe in a kernel. ``function`` is where it fires, at the ``edge`` "entry" or "return". ``call``: the number of
-    the system call that the probe is about; all system calls go through ``function``. ``point``: a tracepoint where it
-    fires, instead of a function. ``user``: places in files that processes map, instead of either. ``row``: the table
-    row of a probe that is made of an underlying one; ``number`` tells several of one name apart. ``bios``: the probe
-    fires for each bio that ends at the tracepoint. ``event``: an event of tracefs, GROUP/NAME, whose record has the
-    arguments, instead of a function."""
+    """A probe in a kernel. ``function`` is where it fires, at the ``edge`` "entry", "return" or "done", which is a
+    return that is no tail call. ``call``: the number of the system call that the probe is about; all system calls go
+    through ``function``. ``point``: a tracepoint where it fires, instead of a function. ``user``: places in files that
+    processes map, instead of either. ``row``: the table row of a probe that is made of an underlying one; ``number``
+    tells several of one name apart. ``bios``: the probe fires for each bio that ends at the tracepoint. ``event``: an
+    event of tracefs, GROUP/NAME, whose record has the arguments, instead of a function."""
 
     key: Key
     function: FunctionSpan | None

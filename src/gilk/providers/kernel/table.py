@@ -3,8 +3,9 @@
 
 A line has the probe's name, the underlying probe, a condition and the arguments, separated by ``|``; condition and
 arguments are D, which is compiled like a program's. The underlying probe is ``t:NAME``, a tracepoint; ``b:NAME``, a
-tracepoint, once for each bio that ends there, which is its arg0; or ``e:NAME`` or ``r:NAME``, the entry or return of a
-function. A glob means the first function that it matches. Several lines may have one name.
+tracepoint, once for each bio that ends there, which is its arg0; ``e:NAME`` or ``r:NAME``, the entry or return of a
+function; or ``d:NAME``, a return that is no tail call, after which the call is over. A glob means the first function
+that it matches. Several lines may have one name.
 
 A condition may assign ``self->`` variables, which no program sees: so one line passes on what another needs. A line
 whose condition ends with ``0`` only does that.
@@ -21,7 +22,7 @@ from gilk.providers.kernel.probe import HasKernel, KernelProbe, ProviderRow
 from gilk.providers.kernel.rawtp import tracepoints
 
 _MODULE = "vmlinux"
-_EDGES = {"e": "entry", "r": "return"}
+_EDGES = {"e": "entry", "r": "return", "d": "done"}
 
 
 def rows(text: str) -> tuple[ProviderRow, ...]:
@@ -60,7 +61,8 @@ def _made(
     span = _function(target, name)
     if span is None:
         return None
-    there = ProviderRow(row.name, f"fbt:{_MODULE}:{span.name}:{_EDGES[kind]}", row.condition, row.arguments)
+    side = "entry" if kind == "e" else "return"
+    there = ProviderRow(row.name, f"fbt:{_MODULE}:{span.name}:{side}", row.condition, row.arguments)
     return key, span, _EDGES[kind], None, "", there
 
 

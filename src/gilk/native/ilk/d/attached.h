@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a program has attached: how much there is, and on which CPUs more is attached. Need: ilk_mutex. */
+/*
+ * What a program has attached: how much there is, and on which CPUs more is attached.
+ *
+ * A CPU may go offline and come back, and one may come that was not there. So there is something for each possible CPU,
+ * and once a second (deadman.c) it is put in force where it is not. No callback of the kernel does that: one would wait
+ * for ilk_mutex while the kernel holds its lock of CPUs, which others take inside of ilk_mutex. Need: ilk_mutex.
+ */
 #ifndef ILK_D_ATTACHED_H
 #define ILK_D_ATTACHED_H
 
@@ -20,14 +26,14 @@ static inline u32 ilk_d_length(const struct list_head *list)
 	return n;
 }
 
-/* Have `add` attach something on every CPU, or on the first one. Returns the first error; what came before stays. */
+/* Have `add` attach something for every CPU, or for the first one. Returns the first error; what came before stays. */
 static inline int ilk_d_on_cpus(bool every, ilk_d_adder *add, struct ilk_program *program, const void *message)
 {
 	int cpu, error = 0;
 
 	if (!every)
 		return add(program, message, cpumask_first(cpu_online_mask));
-	for_each_online_cpu(cpu) {
+	for_each_possible_cpu(cpu) {
 		error = add(program, message, cpu);
 		if (error)
 			break;

@@ -9,7 +9,7 @@
 #include "attached.h"
 #include "d.h"
 
-#define CLOCKS_MAX 4096u /* of a program; a clock on every CPU counts once for each */
+#define CLOCKS_MAX 4096u /* of a program; a clock on every CPU counts once for each that is online */
 
 struct clock {
 	struct list_head list;
@@ -18,6 +18,8 @@ struct clock {
 	u64 period;
 	u32 group;
 	u32 probe;
+	int cpu;
+	bool pinned; /* it rings on this CPU only */
 };
 
 /* Load the arguments: the place that the timer has interrupted. */
@@ -37,6 +39,8 @@ static enum hrtimer_restart rings(struct hrtimer *timer)
 	};
 	unsigned long flags;
 
+	if (clock->pinned && raw_smp_processor_id() != clock->cpu)
+		return HRTIMER_NORESTART; /* its CPU has gone offline; here rings another one */
 	load(&firing);
 	raw_local_irq_save(flags);
 	ilk_d_run(&firing);
@@ -54,12 +58,20 @@ static long start(void *given)
 	return 0;
 }
 
+/* Start a timer on its CPU, unless that is offline, or goes offline meanwhile. */
+static int start_there(struct clock *clock)
+{
+	long error = cpu_online(clock->cpu) ? work_on_cpu_safe(clock->cpu, start, clock) : -ENODEV;
+
+	return error == -ENODEV ? 0 : error;
+}
+
 static int add(struct ilk_program *p, const void *message, int cpu)
 {
 	const struct ilk_d_clock *m = message;
 	struct clock *clock;
 
-	if (ilk_d_length(&p->clocks) >= CLOCKS_MAX)
+	if (p->nr_clocks >= CLOCKS_MAX)
 		return -E2BIG;
 	clock = kzalloc(sizeof(*clock), GFP_KERNEL);
 	if (!clock)
@@ -68,10 +80,13 @@ static int add(struct ilk_program *p, const void *message, int cpu)
 	clock->period = m->period;
 	clock->group = m->group;
 	clock->probe = m->probe;
+	clock->cpu = cpu;
+	clock->pinned = m->flags & ILK_D_EVERY_CPU;
 	hrtimer_init(&clock->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 	clock->timer.function = rings;
 	list_add_tail(&clock->list, &p->clocks);
-	return work_on_cpu_safe(cpu, start, clock);
+	p->nr_clocks += cpu_online(cpu);
+	return start_there(clock);
 }
 
 int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *m)
@@ -84,6 +99,16 @@ int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *m)
 	    m->flags & ~ILK_D_EVERY_CPU)
 		return -EINVAL;
 	return ilk_d_on_cpus(m->flags & ILK_D_EVERY_CPU, add, p, m);
+}
+
+/* Start the timers of CPUs that have come online. */
+void ilk_d_clocks_renew(struct ilk_program *p)
+{
+	struct clock *clock;
+
+	list_for_each_entry(clock, &p->clocks, list)
+		if (clock->pinned && !hrtimer_active(&clock->timer))
+			start_there(clock);
 }
 
 void ilk_d_clocks_stop(struct ilk_program *p)

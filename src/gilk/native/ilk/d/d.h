@@ -30,6 +30,8 @@ struct ilk_program {
 	struct list_head clocks;
 	struct list_head points;
 	struct list_head counted;
+	u32 nr_clocks; /* on CPUs that were online when they were attached; the same for those that are counted */
+	u32 nr_counted;
 	struct ilk_deeds deeds;
 	struct list_head uprobes;
 	u32 nr_uprobes; /* includes those that are being registered */
@@ -119,6 +121,7 @@ int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *message);
 int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *message, u32 size);
 void ilk_d_detach_all(struct ilk_client *client);
 void ilk_d_sites_free(struct ilk_client *client);
+void ilk_d_sites_gone(unsigned long start, unsigned long end);
 void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
 
 /* shared.c */
@@ -140,6 +143,7 @@ void ilk_d_deeds_exit(void);
 
 /* clocks.c */
 int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *message);
+void ilk_d_clocks_renew(struct ilk_program *program);
 void ilk_d_clocks_stop(struct ilk_program *program);
 
 /* points.c */
@@ -149,6 +153,7 @@ void ilk_d_point_hit(struct gilk_regs *regs, const u64 *stack);
 
 /* perf.c */
 int ilk_d_perf(struct ilk_client *client, struct ilk_d_perf *message);
+void ilk_d_perf_renew(struct ilk_program *program);
 void ilk_d_perf_stop(struct ilk_program *program);
 
 /* uprobes.c */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Aborts the programs of clients that send no messages any more: a program that takes so much of the machine that its
- * own client does not run must not go on for ever.
+ * Looks after programs once a second: puts in force what they have on CPUs that have come online, and aborts the programs
+ * of clients that send no messages any more: a program that takes so much of the machine that its own client does not
+ * run must not go on for ever.
  *
  * It counts checks, a second apart, instead of time, which leaps after a virtual machine stood still. Need: nothing.
  */
@@ -48,6 +49,8 @@ static void look(struct work_struct *work)
 		if (!client->program)
 			continue;
 		any = true;
+		ilk_d_clocks_renew(client->program);
+		ilk_d_perf_renew(client->program);
 		if (is_silent(client))
 			abort_program(client);
 	}

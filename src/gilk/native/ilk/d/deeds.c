@@ -87,8 +87,8 @@ static bool may_chill(u64 ns)
 		here->since = host_clock();
 		here->spent = 0;
 	}
-	if (ns > CHILL_MOST - here->spent)
-		return false;
+	if (here->spent > CHILL_MOST || ns > CHILL_MOST - here->spent)
+		return false; /* an NMI that came between this and the addition may have spent more than is allowed */
 	here->spent += ns;
 	return true;
 }

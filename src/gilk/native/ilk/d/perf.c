@@ -17,14 +17,14 @@
 #include "d.h"
 #include "../../host/kernel.h"
 
-#define COUNTED_MAX 8192u /* of a program; an event on every CPU counts once for each */
+#define COUNTED_MAX 8192u /* of a program; an event on every CPU counts once for each that is online */
 
 struct counted {
 	struct list_head list;
-	struct perf_event *event;
+	struct perf_event *event; /* null: the CPU is offline */
 	struct ilk_program *program;
-	u32 group;
-	u32 probe;
+	struct ilk_d_perf message;
+	int cpu;
 	bool fields; /* arg0 is the address of the event's fields */
 };
 
@@ -76,7 +76,7 @@ static void happens(struct perf_event *event, struct perf_sample_data *data, str
 {
 	const struct counted *counted = event->overflow_handler_context;
 	struct ilk_firing firing = {
-		.program = counted->program, .group = counted->group, .probe = counted->probe,
+		.program = counted->program, .group = counted->message.group, .probe = counted->message.probe,
 	};
 	struct gilk_regs registers;
 	unsigned long flags;
@@ -91,8 +91,9 @@ static void happens(struct perf_event *event, struct perf_sample_data *data, str
 	raw_local_irq_restore(flags);
 }
 
-static struct perf_event *create(const struct ilk_d_perf *m, int cpu, struct counted *counted)
+static struct perf_event *create(struct counted *counted)
 {
+	const struct ilk_d_perf *m = &counted->message;
 	struct perf_event_attr attributes = {
 		.type = m->type,
 		.size = sizeof(attributes),
@@ -104,32 +105,63 @@ static struct perf_event *create(const struct ilk_d_perf *m, int cpu, struct cou
 		.exclude_hv = 1,
 	};
 
-	return perf_event_create_kernel_counter(&attributes, cpu, NULL, happens, counted);
+	return perf_event_create_kernel_counter(&attributes, counted->cpu, NULL, happens, counted);
+}
+
+/* Begin to count on its CPU, unless that is offline, or goes offline meanwhile. */
+static int begin(struct counted *counted)
+{
+	struct perf_event *event = cpu_online(counted->cpu) ? create(counted) : ERR_PTR(-ENODEV);
+
+	if (!IS_ERR(event))
+		counted->event = event;
+	return IS_ERR(event) && PTR_ERR(event) != -ENODEV ? PTR_ERR(event) : 0;
 }
 
 static int add(struct ilk_program *p, const void *message, int cpu)
 {
 	const struct ilk_d_perf *m = message;
 	struct counted *counted;
+	int error;
 
-	if (ilk_d_length(&p->counted) >= COUNTED_MAX)
+	if (p->nr_counted >= COUNTED_MAX)
 		return -E2BIG;
 	counted = kzalloc(sizeof(*counted), GFP_KERNEL);
 	if (!counted)
 		return -ENOMEM;
 	counted->program = p;
-	counted->group = m->group;
-	counted->probe = m->probe;
+	counted->message = *m;
+	counted->cpu = cpu;
 	counted->fields = m->flags & ILK_D_FIELDS;
-	counted->event = create(m, cpu, counted);
-	if (IS_ERR(counted->event)) {
-		int error = PTR_ERR(counted->event);
-
+	error = begin(counted);
+	if (error) {
 		kfree(counted);
 		return error;
 	}
 	list_add_tail(&counted->list, &p->counted);
+	p->nr_counted += cpu_online(cpu);
 	return 0;
+}
+
+/* Whether the kernel has taken the event from its CPU, which has gone offline, and perhaps come back. */
+static bool is_detached(const struct perf_event *event)
+{
+	return !(READ_ONCE(event->attach_state) & PERF_ATTACH_CONTEXT);
+}
+
+/* Count anew on CPUs that have come online. */
+void ilk_d_perf_renew(struct ilk_program *p)
+{
+	struct counted *counted;
+
+	list_for_each_entry(counted, &p->counted, list) {
+		if (counted->event && is_detached(counted->event)) {
+			perf_event_release_kernel(counted->event);
+			counted->event = NULL;
+		}
+		if (!counted->event)
+			begin(counted);
+	}
 }
 
 /* Find out whether the first CPU counts such events. */
@@ -149,7 +181,7 @@ static bool is_possible(const struct ilk_d_perf *m)
 	const u32 known = ILK_D_EVERY_CPU | ILK_D_NO_USER | ILK_D_NO_KERNEL | ILK_D_FIELDS | ILK_D_TRY;
 
 	return !(m->flags & ~known) && m->period && !(m->period >> 62) &&
-	       (m->type == PERF_TYPE_HARDWARE || m->type == PERF_TYPE_SOFTWARE ||
+	       (m->type == PERF_TYPE_HARDWARE || m->type == PERF_TYPE_SOFTWARE || m->type == PERF_TYPE_RAW ||
 		(m->type == PERF_TYPE_TRACEPOINT && m->flags & ILK_D_FIELDS));
 }
 
@@ -176,7 +208,8 @@ void ilk_d_perf_stop(struct ilk_program *p)
 	if (list_empty(&p->counted))
 		return;
 	list_for_each_entry(counted, &p->counted, list)
-		perf_event_release_kernel(counted->event);
+		if (counted->event)
+			perf_event_release_kernel(counted->event);
 	synchronize_rcu(); /* handlers run with preemption disabled */
 	list_for_each_entry_safe(counted, next, &p->counted, list) {
 		list_del(&counted->list);

@@ -16,6 +16,8 @@
 #include "d.h"
 #include "../../host/kernel.h"
 
+#define ATTACHED_MAX 256u /* of one program at one site */
+
 struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
 
 /* The number of the first of `count` consecutive free sites; 0: there are none. */
@@ -83,6 +85,17 @@ static void choose(struct ilk_attached *attached, const struct ilk_d_attach *m)
 		attached->call[m->choice[i].value] = m->choice[i];
 }
 
+/* How many attachments the program has at the site. A hit runs them all, with interrupts off. */
+static u32 attached_already(const struct ilk_d_site *site, const struct ilk_program *program)
+{
+	const struct ilk_attached *each;
+	u32 count = 0;
+
+	for (each = rcu_dereference_protected(site->first, true); each; each = rcu_dereference_protected(each->next, true))
+		count += each->program == program;
+	return count;
+}
+
 int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *m, u32 size)
 {
 	struct ilk_attached *attached, __rcu **end;
@@ -92,6 +105,8 @@ int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *m, u32 size)
 		return -ENXIO;
 	if (!is_attachable(client, m, size))
 		return -EINVAL;
+	if (attached_already(&ilk_d_sites[m->site], client->program) >= ATTACHED_MAX)
+		return -E2BIG;
 	attached = kvzalloc(struct_size(attached, call, calls ? ILK_D_SYSTEM_CALLS : 0), GFP_KERNEL);
 	if (!attached)
 		return -ENOMEM;
@@ -164,6 +179,19 @@ void ilk_d_sites_free(struct ilk_client *client)
 	for (i = 0; i < ILK_D_SITES_MAX; i++)
 		if (ilk_d_sites[i].client == client)
 			ilk_d_sites[i] = (struct ilk_d_site){ .client = NULL };
+}
+
+/*
+ * The code between the addresses is unloaded, with the patches in it: no client finds these sites any more, even if
+ * other code comes to lie there.
+ */
+void ilk_d_sites_gone(unsigned long start, unsigned long end)
+{
+	u32 i;
+
+	for (i = 0; i < ILK_D_SITES_MAX; i++)
+		if (ilk_d_sites[i].address >= start && ilk_d_sites[i].address < end)
+			ilk_d_sites[i].in_force = false;
 }
 
 static void load_arguments(struct ilk_firing *firing, const struct gilk_regs *regs, bool deep)

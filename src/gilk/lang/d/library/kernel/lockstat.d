@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The arguments of lockstat's probes: the lock, ns, and for a reader-writer lock whether a reader or a writer waits. */
+/*
+ * The arguments of lockstat's probes: the lock; of those about waits ns; for a reader-writer lock whether it is a reader
+ * or a writer.
+ */
 
 inline int RW_READER = 0;
 inline int RW_WRITER = 1;
 
 provider lockstat {
+	probe adaptive__acquire(struct mutex *L) : (struct mutex *L);
+	probe adaptive__acquire__error(struct mutex *L, int E) : (struct mutex *L, int E);
+	probe adaptive__release(struct mutex *L) : (struct mutex *L);
 	probe adaptive__block(struct mutex *L, uint64_t T) : (struct mutex *L, uint64_t T);
 	probe adaptive__spin(struct mutex *L, uint64_t T) : (struct mutex *L, uint64_t T);
+	probe spin__acquire(spinlock_t *L) : (spinlock_t *L);
+	probe spin__release(spinlock_t *L) : (spinlock_t *L);
 	probe spin__spin(spinlock_t *L, uint64_t T) : (spinlock_t *L, uint64_t T);
+	probe rw__acquire(struct qrwlock *L, int W) : (struct qrwlock *L, int W);
+	probe rw__release(struct qrwlock *L, int W) : (struct qrwlock *L, int W);
 	probe rw__spin(struct qrwlock *L, uint64_t T, int W) : (struct qrwlock *L, uint64_t T, int W);
 	probe rw__block(struct rw_semaphore *L, uint64_t T, int W) : (struct rw_semaphore *L, uint64_t T, int W);
 };
