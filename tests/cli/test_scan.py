@@ -106,7 +106,6 @@ def descendants(process: subprocess.Popen[bytes]) -> list[int]:
     return children(process.pid)
 
 
-@pytest.mark.flaky(reruns=3)  # Python may be where it has to ignore an exception
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor, one process")
 def test_an_interrupt_ends_a_scan_at_once_and_leaves_no_helper(gilk_on_path: Environment) -> None:
     command = [sys.executable, "-m", "gilk", "scan", "/bin/bash", "[a-z]*"]
