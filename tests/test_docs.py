@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ import pytest
 from gilk import errors
 from gilk.cli.main import COMMANDS, cli
 from gilk.targets import trials
+from tests.behaviour.harness import run_gilk
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -55,6 +57,18 @@ def examples(page: Path) -> Iterator[Example]:
             yield Example("\n".join(lines[:count]), "\n".join(lines[count:]), int(block["status"] or 0))
 
 
+#: A command of gilk's alone: outside of quotes it has nothing that is for the shell.
+ALONE = re.compile(r"gilk(\s+([\w./:=,%@+-]|'[^']*')+)*\s*")
+
+
+def ended(command: str, place: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command of a page in ``place``."""
+    if ALONE.fullmatch(command):
+        return run_gilk(*shlex.split(command)[1:], cwd=place, env=environment, timeout=600)
+    words = ["bash", "-c", command]
+    return subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=600)
+
+
 def matches(expected: str, actual: str) -> bool:
     pattern = ".*".join(re.escape(part) for part in expected.strip().split("..."))
     return re.fullmatch(pattern, actual.strip(), re.DOTALL) is not None
@@ -65,9 +79,7 @@ def test_examples_of_a_page_print_the_shown_output(page: Path, tmp_path: Path, g
     if (ROOT / "examples").is_dir():
         (tmp_path / "examples").symlink_to(ROOT / "examples")
     for example in examples(page):
-        done = subprocess.run(
-            ["bash", "-c", example.command], cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True, timeout=600
-        )
+        done = ended(example.command, tmp_path, gilk_on_path)
         assert done.returncode == example.status, f"$ {example.command}\n{done.stdout}{done.stderr}"
         output = done.stdout + done.stderr
         difference = "\n".join(difflib.ndiff(example.output.splitlines(), output.splitlines()))

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -51,10 +51,12 @@ def plain(command: Command, stdin: bytes = b"", **options: Any) -> Ran:
 
 
 def run_gilk(
-    *arguments: str | os.PathLike[str], errors: str = "strict", **options: Any
+    *arguments: str | os.PathLike[str], errors: str = "strict", env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line of this checkout. ``errors`` is as in bytes.decode()."""
-    done = _ended(list(map(str, arguments)), {**os.environ, **ENVIRONMENT}, **options)
+    """Run the command line of this checkout. ``errors`` is as in bytes.decode(); ``env`` is its whole environment, if
+    it is not that of the tests."""
+    environment = {**os.environ, **ENVIRONMENT} if env is None else dict(env)
+    done = _ended(list(map(str, arguments)), environment, **options)
     out, err = (each.decode(errors=errors) for each in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 

@@ -143,16 +143,21 @@ def test_a_stopped_process_stays_stopped() -> None:
         with gilk.attach(loop.pid) as target:
             with target.session() as session:
                 session.insert("*:blocks", gilk.count)
-                time.sleep(0.2)
-                assert state(loop.pid) == "T"
+                assert wait_for(lambda: stands(loop.pid))  # who is let go stops again on its way out of the kernel
                 ticks = cpu(loop.pid)
                 time.sleep(0.2)
                 assert cpu(loop.pid) == ticks
             assert session.restored is True
-        assert state(loop.pid) == "T"
+        assert wait_for(lambda: stands(loop.pid))
         assert_clean(loop.pid)
+        ticks = cpu(loop.pid)
         os.kill(loop.pid, signal.SIGCONT)
         assert wait_for(lambda: cpu(loop.pid) > ticks)
+
+
+def stands(pid: int) -> bool:
+    """Whether each thread of the process is stopped, and not by a tracer."""
+    return all(state(int(tid)) == "T" for tid in os.listdir(f"/proc/{pid}/task"))
 
 
 def test_a_process_stopped_during_a_session_stays_stopped() -> None:

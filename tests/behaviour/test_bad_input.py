@@ -212,16 +212,16 @@ def test_a_full_disk_is_an_error_and_keeps_the_target_clean(tmp_path: Path) -> N
     def little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, resource.RLIM_INFINITY))
 
-    with Loop([build("shortblocks")]) as loop:
+    with Loop([build("shortblocks")], gives_way=False) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "sb_ones:entry=regs", "-i", "sb_ones:entry=count",
-                 "-p", str(loop.pid), "--for", "0.3", "-o", str(output)]  # fmt: skip
+                 "-p", str(loop.pid), "--for", "1", "-o", str(output)]  # fmt: skip
         done = subprocess.run(
             words,
             capture_output=True,
             text=True,
             env={**os.environ, **ENVIRONMENT},
             preexec_fn=little_room,
-            timeout=100,
+            timeout=250,
         )
         assert "Traceback" not in done.stderr
         report = json.loads(done.stdout.splitlines()[-1])

@@ -55,9 +55,9 @@ def shells() -> Iterator[tuple[Shell, Shell]]:
         yield made
 
 
-@pytest.fixture
-def child(tmp_path: Path) -> Path:
-    return compile_text(tmp_path, "child", CHILD, "-O1", "-w")
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_text(tmp_path_factory.mktemp("child"), "child", CHILD, "-O1", "-w")
 
 
 def following(text: str, *words: str) -> subprocess.Popen[str]:

@@ -38,9 +38,9 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    return compile_text(tmp_path, "inlining", SOURCE, "-O2")
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_text(tmp_path_factory.mktemp("program"), "inlining", SOURCE, "-O2")
 
 
 @pytest.mark.parametrize(

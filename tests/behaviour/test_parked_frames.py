@@ -20,7 +20,7 @@ from gilk.targets.maps import read_maps
 from gilk.targets.memory import Memory, ProcessMemory
 from gilk.targets.parked import parked_frames
 from tests.behaviour.harness import differences, leftovers
-from tests.behaviour.test_parked import check_led_out, goes_on, heard, parked, signal_behind, with_three_bytes
+from tests.behaviour.parked_program import check_led_out, goes_on, heard, parked, signal_behind, with_three_bytes
 from tests.programs.build import build
 
 PAGE = 4096

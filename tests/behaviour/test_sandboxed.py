@@ -244,12 +244,7 @@ def test_d_refuses_clauses_that_read_memory_where_a_filter_may_kill_for_it(progr
                 "-n",
                 f"pid$target::hot:entry {{ {clause} }} tick-200ms {{ exit(0); }}",
             ]
-            run = subprocess.run(
-                [sys.executable, "-m", "gilk", "dtrace", *words],
-                env={**os.environ, **ENVIRONMENT},
-                capture_output=True,
-                text=True,
-            )
+            run = run_gilk("dtrace", *words)
             assert run.returncode == status, run.stderr
             assert ("has a seccomp filter of its own" in run.stderr) == bool(status)
             assert child.poll() is None

@@ -100,9 +100,9 @@ def edges(flow: Flow) -> Counter[tuple[str, str]]:
     return Counter((rows[r["parent"]]["function"] if r["parent"] >= 0 else "", r["function"]) for r in rows)
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    return compile_text(tmp_path, "sequences", SOURCE, NO_ROOM, "-O1")
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_text(tmp_path_factory.mktemp("program"), "sequences", SOURCE, NO_ROOM, "-O1")
 
 
 def test_a_function_whose_return_is_refused_is_followed_and_closed_by_its_caller(program: Path, tmp_path: Path) -> None:

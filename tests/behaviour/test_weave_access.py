@@ -9,7 +9,6 @@ import os
 import random
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import gilk
 from gilk.errors import UsageError
 from tests.behaviour.accessed_program import AccessedVariable, build, kept, made, seen_by_valgrind
 from tests.behaviour.advised import COMPILERS
-from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.harness import differences, leftovers, run_gilk
 from tests.behaviour.waiting import wait_for
 from tests.seldom import seldom
 
@@ -59,8 +58,7 @@ def weave(program: Path, text: str, place: Path) -> tuple[list[str], dict[str, C
     UsageError."""
     file = place / "accesses.aspect"
     file.write_text(text)
-    command = [sys.executable, "-m", "gilk", "weave", file, "--json", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_gilk("weave", file, "--json", "-c", program, timeout=250)
     if done.returncode:
         assert '"error"' in done.stdout, (done.returncode, done.stdout, done.stderr)
         error = json.loads(done.stdout.splitlines()[-1])["error"]

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gilk.errors import UsageError
+from tests.behaviour.harness import run_gilk
 from tests.behaviour.test_weave_access import weave
 from tests.seldom import seldom
 
@@ -109,8 +109,7 @@ def seen_by_lackey(program: Path, place: Path) -> Seen:
 def seen_woven(program: Path, place: Path) -> tuple[list[str], Seen]:
     file = place / "seen.aspect"
     file.write_text(SEEN)
-    command = [sys.executable, "-m", "gilk", "weave", file, "--json", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = run_gilk("weave", file, "--json", "-c", program, timeout=300)
     assert not done.returncode, (done.stdout[-2000:], done.stderr[-2000:])
     _, *lines, last = done.stdout.splitlines()
     summary = json.loads(last)
@@ -159,8 +158,7 @@ int main(void)
 
 def overflows(program: list[str], file: Path = OVERFLOW, stdin: str = "") -> tuple[str, list[str]]:
     """The output of the woven program, and its reports."""
-    command = [sys.executable, "-m", "gilk", "weave", file, "-q", "--", *program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, input=stdin)
+    done = run_gilk("weave", file, "-q", "--", *program, timeout=300, input=stdin.encode())
     assert not done.returncode, done.stderr
     return done.stdout, [line.split("] ")[1] for line in done.stderr.splitlines() if line.startswith("[")]
 
@@ -245,11 +243,10 @@ def test_accesses_by_address_that_cannot_be_woven_are_refused_by_name(name: str,
     assert error.value.slug == slug
     file = tmp_path / "partial.aspect"
     file.write_text("partial " + aspect)
-    command = [sys.executable, "-m", "gilk", "weave", file, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_gilk("weave", file, "-c", program, timeout=250)
     assert done.returncode == 0
     assert f"{file.name}, line 1: " in done.stderr and f"({slug})" in done.stderr
-    dry = subprocess.run([*command[:5], "--dry-run", *command[5:]], capture_output=True, text=True, timeout=120)
+    dry = run_gilk("weave", file, "--dry-run", "-c", program, timeout=250)
     assert (dry.returncode, dry.stdout.count("left out: ")) == (0, 1) and f"({slug})" in dry.stdout
 
 

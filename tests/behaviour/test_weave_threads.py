@@ -234,11 +234,9 @@ def test_the_test_detects_a_compare_and_swap_replaced_by_a_store(
 
     monkeypatch.setattr(unit, "head", planted)
     for one in threaded(running, tmp_path, "instances 64", " until call(long stop(long k))"):
-        wrong = False
-        for _ in range(20):
-            one.calls(f"go {MANY} 2")
-            wrong = wrong or bool(wrong_paths(one.log())) or not add_up(one.counts)
-        assert wrong
+        assert wait_for(
+            lambda one=one: one.calls(f"go {MANY} 2") and (wrong_paths(one.log()) or not add_up(one.counts))
+        )
 
 
 BUSY_ASPECTS = """

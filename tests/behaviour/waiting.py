@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import os
 import signal
 import subprocess
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 240  # seconds; pytest gives a test 300
-NICE = 10
+NICE = 10  # for one thread
+STEP = 1.25  # how many threads of a nice value weigh as much as one of the value before (sched(7))
 #: The programs under test that run, or that a test still holds.
 programs: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
 
@@ -60,10 +62,13 @@ def _written(condition: Callable[[], object]) -> str:
 
 
 def give_way(pid: int) -> None:
-    """Lower the priority of a process, whose threads may keep each processor busy, so that observers wait less."""
-    for tid in os.listdir(f"/proc/{pid}/task"):
+    """Lower the priority of a process, whose threads may keep each processor busy, so that observers wait less. All
+    its threads together weigh as much as one of them would."""
+    tids = os.listdir(f"/proc/{pid}/task")
+    more = NICE + round(math.log(len(tids), STEP))
+    for tid in map(int, tids):
         with contextlib.suppress(OSError):  # the thread has ended meanwhile
-            os.setpriority(os.PRIO_PROCESS, int(tid), min(os.getpriority(os.PRIO_PROCESS, int(tid)) + NICE, 19))
+            os.setpriority(os.PRIO_PROCESS, tid, min(os.getpriority(os.PRIO_PROCESS, tid) + more, 19))
 
 
 def state(pid: int) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.behaviour.harness import run_gilk
+
 Dtrace = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -17,9 +19,6 @@ def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
     """Runs `gilk dtrace` with the given words in ``tmp_path``; named arguments are variables of its environment."""
 
     def run(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
-        command = ["gilk", "dtrace", *map(str, words)]
-        return subprocess.run(
-            command, cwd=tmp_path, env={**gilk_on_path, **more}, capture_output=True, text=True, timeout=300
-        )
+        return run_gilk("dtrace", *map(str, words), cwd=tmp_path, env={**gilk_on_path, **more}, timeout=300)
 
     return run

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gilk.cli.main import main
+from tests.behaviour.harness import run_gilk
 from tests.trace.machine import nested, write
 
 
@@ -58,10 +59,8 @@ def test_a_planted_stall_is_found(tmp_path: Path, gilk_on_path: dict[str, str]) 
     (tmp_path / "p.c").write_text(PROGRAM)
     subprocess.run(["gcc", "-O1", "-o", "p", "p.c"], cwd=tmp_path, check=True)
     points = [option for name in ("main", "frame", "fetch", "decode") for option in ("-i", f"{name}:entry=time")]
-    command = ["gilk", "run", "-q", *points, "-o", "a.parquet", "--", "./p"]
-    subprocess.run(command, cwd=tmp_path, env=gilk_on_path, check=True)
-    command = ["gilk", "anomalies", "a.parquet", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, env=gilk_on_path, check=True, capture_output=True, text=True)
+    run_gilk("run", "-q", *points, "-o", "a.parquet", "--", "./p", cwd=tmp_path, env=gilk_on_path)
+    done = run_gilk("anomalies", "a.parquet", "--json", cwd=tmp_path, env=gilk_on_path)
     first = json.loads(done.stdout)["anomalies"][0]
     assert (first["kind"], first["path"]) == ("slow", ["main", "frame", "fetch"])
     assert first["duration_ns"] > 300_000_000

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import build
 
 Environment = dict[str, str]
@@ -20,7 +21,7 @@ HOSTILE = b'a"];<b>\\N&\x1b[2J'
 
 
 def run(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["gilk", "cfg", *arguments], env=environment, capture_output=True, text=True)
+    return run_gilk("cfg", *arguments, env=environment)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gilk.cli.main import main
+from tests.behaviour.harness import run_gilk
 from tests.trace.machine import nested, write
 
 GOOD = nested(("main", 10, ("ioctl", 10, ("bios", 5), ("bios\x1b]0;x", 5)), ("poll", 5)))
@@ -75,10 +76,9 @@ def test_a_hanging_run_of_a_program_differs_from_a_good_one(tmp_path: Path, gilk
     subprocess.run(["gcc", "-O1", "-o", "p", "p.c"], cwd=tmp_path, check=True)
     points = [option for name in ("main", "step", "wake") for option in ("-i", f"{name}:entry=time")]
     for output, arguments in (("a", ["--", "./p"]), ("b", ["--for", "1", "--", "./p", "hang"])):
-        command = ["gilk", "run", "-q", *points, "-o", f"{output}.parquet", *arguments]
-        subprocess.run(command, cwd=tmp_path, env=gilk_on_path, timeout=120)
-    command = ["gilk", "diff", "a.parquet", "b.parquet", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True)
+        words = ("run", "-q", *points, "-o", f"{output}.parquet", *arguments)
+        run_gilk(*words, cwd=tmp_path, env=gilk_on_path, timeout=250)
+    done = run_gilk("diff", "a.parquet", "b.parquet", "--json", cwd=tmp_path, env=gilk_on_path)
     assert done.returncode == 1
     found = json.loads(done.stdout)
     assert [each["path"] for each in found["unfinished"]] == [["main", "wake"]]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import build
 
 Dtrace = Callable[..., str]
@@ -21,8 +22,7 @@ NOTE = "pid$target:a.out:note"
 @pytest.fixture
 def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
     def run(*words: object) -> str:
-        command = ["gilk", "dtrace", "-q", *map(str, words)]
-        done = subprocess.run(command, cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True, timeout=120)
+        done = run_gilk("dtrace", "-q", *map(str, words), cwd=tmp_path, env=gilk_on_path, timeout=250)
         assert (done.returncode, done.stderr) == (0, ""), done
         return done.stdout
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gilk.trace.reading import read
+from tests.behaviour.harness import run_gilk
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "experiments"
 TWICE = """
@@ -31,8 +32,7 @@ strategy = "path"
 
 
 def gilk(environment: dict[str, str], where: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    command = ["gilk", *map(str, words)]
-    return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, timeout=120)
+    return run_gilk(*map(str, words), cwd=where, env=environment, timeout=250)
 
 
 def test_repetitions_have_their_own_files(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import compile_text
 
 # The generated function outer calls inner, also generated, which calls note, a compiled one.
@@ -65,8 +66,8 @@ def running(tmp_path: Path) -> Iterator[int]:
 
 def test_stacks_have_the_names_of_generated_code(running: int, gilk_on_path: dict[str, str], tmp_path: Path) -> None:
     flame = tmp_path / "stacks.folded"
-    command = ["gilk", "run", "--json", "-i", "note:entry=stack", "-p", str(running), "--for", "2", "--stacks", flame]
-    done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, timeout=300)
+    words = ("run", "--json", "-i", "note:entry=stack", "-p", str(running), "--for", "2", "--stacks", flame)
+    done = run_gilk(*words, env=gilk_on_path, timeout=300)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     [stack] = report["stacks"]
@@ -78,8 +79,7 @@ def test_stacks_have_the_names_of_generated_code(running: int, gilk_on_path: dic
 
 def test_ustack_has_names_and_offsets_of_generated_code(running: int, gilk_on_path: dict[str, str]) -> None:
     program = "pid$target::note:entry { @[ustack(4)] = count(); } pid$target::note:entry /++n == 100/ { exit(0); }"
-    command = ["gilk", "dtrace", "-q", "-n", program, "-p", str(running)]
-    done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, timeout=300)
+    done = run_gilk("dtrace", "-q", "-n", program, "-p", str(running), env=gilk_on_path, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     # Behind a call: ten bytes, a move of ten bytes less four, and a call of two, of eighteen.
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
@@ -91,8 +91,8 @@ def test_the_report_says_why_names_of_generated_code_are_unknown(running: int, g
     file = Path(f"/tmp/perf-{running}.map")
     file.unlink()
     file.symlink_to("/etc/passwd")
-    command = ["gilk", "run", "--json", "-i", "note:entry=stack", "-p", str(running), "--for", "1"]
-    done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, timeout=300)
+    words = ("run", "--json", "-i", "note:entry=stack", "-p", str(running), "--for", "1")
+    done = run_gilk(*words, env=gilk_on_path, timeout=300)
     report = json.loads(done.stdout.splitlines()[-1])
     assert f"/tmp/{file.name} is not read: it is no regular file" in report["notes"]
 

@@ -14,6 +14,7 @@ import pytest
 
 from gilk.trace.d.question import StackRow
 from gilk.trace.d.waits import by_caller, caller
+from tests.behaviour.harness import run_gilk
 from tests.behaviour.waiting import wait_for
 from tests.programs.build import compile_text
 
@@ -58,8 +59,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(environment: Environment, *words: object) -> Any:
-    command = ["gilk", "offcpu", "--json", *map(str, words)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = run_gilk("offcpu", "--json", *map(str, words), env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -134,8 +134,7 @@ def test_a_wait_that_does_not_end_is_reported(gilk_on_path: Environment, program
 
 def test_the_text_report_of_offcpu(gilk_on_path: Environment, program: Path) -> None:
     def told(*words: str) -> str:
-        command = ["gilk", "offcpu", *words, "--", str(program)]
-        return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, check=True).stderr
+        return run_gilk("offcpu", *words, "--", program, env=gilk_on_path).stderr
 
     rows = told()
     assert re.search(r"^ +10 +\S+s +\S+s +clock_nanosleep +idle`sleeps$", rows, re.MULTILINE)

@@ -7,11 +7,11 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 from gilk.cli import main, other_words
+from tests.behaviour.harness import run_gilk
 
 HINTS = sorted(
     {*other_words.COMMANDS.values(), *other_words.OPTIONS.values(), *other_words.LACKING.values()}
@@ -20,7 +20,7 @@ HINTS = sorted(
 
 
 def gilk(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "gilk", *words], capture_output=True, text=True, timeout=100)
+    return run_gilk(*words, timeout=250)
 
 
 @pytest.mark.parametrize("hint", HINTS)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.harness import differences, leftovers, run_gilk
 from tests.behaviour.waiting import PATIENCE, wait_for
 from tests.programs.build import compile_text
 from tests.seldom import seldom
@@ -55,7 +55,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def ask(gilk_on_path: Environment) -> Any:
     def answer(*words: str) -> Any:
-        done = subprocess.run(["gilk", *words], env=gilk_on_path, capture_output=True, text=True)
+        done = run_gilk(*words, env=gilk_on_path)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -107,8 +107,7 @@ def test_locks_names_mutexes_by_the_variables_that_they_lie_in(ask: Any, program
 
 def test_addresses_of_variables_have_names_in_d(gilk_on_path: Environment, program: Path) -> None:
     text = "pid$target:libc:pthread_mutex_lock:entry { @[usym(arg0)] = count(); }"
-    command = ["gilk", "dtrace", "-q", "-n", text, "-c", str(program)]
-    done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
+    done = run_gilk("dtrace", "-q", "-n", text, "-c", program, env=gilk_on_path)
     found = dict(line.split() for line in done.stdout.splitlines() if line.strip())
     assert (found["asked`mutex"], found["asked`guarded"]) == ("7", "4")
 
@@ -125,8 +124,7 @@ def test_slow_reports_calls_with_arguments_and_callers(ask: Any, program: Path) 
 
 def test_the_text_reports_of_questions(gilk_on_path: Environment, program: Path) -> None:
     def told(*words: str) -> str:
-        command = ["gilk", *words, "--", str(program)]
-        return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, check=True).stderr
+        return run_gilk(*words, "--", program, env=gilk_on_path).stderr
 
     assert re.search(r"^ +5 +200 +40  asked`given$", told("mallocs"), re.MULTILINE)
     assert "allocations 11, allocated 100692 bytes, frees 8, freed 100392 bytes\n" in told("mallocs", "--limit", "1")
@@ -138,8 +136,7 @@ def test_the_text_reports_of_questions(gilk_on_path: Environment, program: Path)
 
 @pytest.mark.parametrize(("function", "hint"), [("no_such", "LIBRARY:no_such"), ("libc:no_such", "gilk scan --list")])
 def test_slow_refuses_an_unknown_function(gilk_on_path: Environment, program: Path, function: str, hint: str) -> None:
-    command = ["gilk", "slow", function, "--", str(program)]
-    done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
+    done = run_gilk("slow", function, "--", program, env=gilk_on_path)
     assert done.returncode == 2
     assert f"there is no function '{function}' (no-such-function)" in done.stderr and hint in done.stderr
 
@@ -228,8 +225,7 @@ def test_ctrl_c_before_the_program_begins_ends_that_too(gilk_on_path: Environmen
 def test_for_limits_the_time_of_a_question(gilk_on_path: Environment, program: Path) -> None:
     with subprocess.Popen([program, "on"]) as target:
         try:
-            command = ["gilk", "syscalls", "--for", "300ms", "--json", "-p", str(target.pid)]
-            done = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True, check=True)
+            done = run_gilk("syscalls", "--for", "300ms", "--json", "-p", str(target.pid), env=gilk_on_path)
             assert by_name(json.loads(done.stdout))["clock_nanosleep"]["calls"] > 0
         finally:
             target.kill()
@@ -248,5 +244,5 @@ def test_for_limits_the_time_of_a_question(gilk_on_path: Environment, program: P
     ],
 )
 def test_questions_with_bad_options_are_refused(gilk_on_path: Environment, words: list[str], slug: str) -> None:
-    done = subprocess.run(["gilk", *words], env=gilk_on_path, capture_output=True, text=True)
+    done = run_gilk(*words, env=gilk_on_path)
     assert done.returncode == 2 and f"({slug})" in done.stderr

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from gilk.trace.reading import read
+from tests.behaviour.harness import run_gilk
 
 
 def gilk(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["gilk", *words], env=env, capture_output=True, text=True, timeout=280)
+    return run_gilk(*words, env=env, timeout=280)
 
 
 @pytest.mark.stress

@@ -10,21 +10,20 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gilk.engines.scan.scanning import scan as survey
-from tests.behaviour.harness import children
+from tests.behaviour.harness import children, run_gilk, wait_for
 from tests.programs.build import build
 
 Environment = dict[str, str]
 
 
 def run(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["gilk", "scan", *arguments], env=environment, capture_output=True, text=True)
+    return run_gilk("scan", *arguments, env=environment)
 
 
 def as_json(environment: Environment, *arguments: str) -> Any:
@@ -103,16 +102,10 @@ def test_errors_of_a_scan_have_slugs_and_statuses(
 
 def descendants(process: subprocess.Popen[bytes]) -> list[int]:
     """The scan's child processes, once it has any."""
-    for _ in range(600):
-        if process.poll() is not None:
-            return []
-        if found := children(process.pid):
-            return found
-        time.sleep(0.05)
-    return []
+    wait_for(lambda: process.poll() is not None or children(process.pid))
+    return children(process.pid)
 
 
-@pytest.mark.flaky(reruns=3)  # Python may be where it has to ignore an exception
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor, one process")
 def test_an_interrupt_ends_a_scan_at_once_and_leaves_no_helper(gilk_on_path: Environment) -> None:
     command = [sys.executable, "-m", "gilk", "scan", "/bin/bash", "[a-z]*"]
@@ -123,8 +116,7 @@ def test_an_interrupt_ends_a_scan_at_once_and_leaves_no_helper(gilk_on_path: Env
     assert helpers
     assert process.returncode == 130
     assert b"Traceback" not in errors
-    for helper in helpers:
-        assert not Path(f"/proc/{helper}").exists()
+    assert wait_for(lambda: not any(map(running, helpers)))
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor, one process")
@@ -134,11 +126,7 @@ def test_the_helper_process_ends_when_the_scan_is_killed(gilk_on_path: Environme
         helpers = descendants(process)
         process.kill()
     assert helpers
-    for _ in range(400):
-        if not any(running(helper) for helper in helpers):
-            return
-        time.sleep(0.05)
-    raise AssertionError("it goes on")
+    assert wait_for(lambda: not any(map(running, helpers)))
 
 
 def running(pid: int) -> bool:

@@ -25,6 +25,7 @@ from gilk.trace.samples import schema
 from gilk.trace.store import Writer
 from gilk.trace.table_file import partial_path
 from gilk.trace.traced import NEVER, Omitted, TraceDescription
+from tests.behaviour.harness import run_gilk
 from tests.trace.machine import about, nested, samples, write
 
 RECORDS = nested(
@@ -181,8 +182,8 @@ def test_functions_of_a_real_program_are_called_as_often_as_gcov_counts(
     (tmp_path / "p.c").write_text(PROGRAM)
     subprocess.run(["gcc", "-O1", "--coverage", "-o", "p", "p.c"], cwd=tmp_path, check=True)
     wanted = [option for name in ("leaf", "odd", "even", "out", "main") for option in ("-i", f"{name}:entry=time")]
-    command = ["gilk", "run", "-q", *wanted, "-o", "a.parquet", "--", "./p"]
-    subprocess.run(command, cwd=tmp_path, env=gilk_on_path, check=True, capture_output=True)
+    done = run_gilk("run", "-q", *wanted, "-o", "a.parquet", "--", "./p", cwd=tmp_path, env=gilk_on_path)
+    assert done.returncode == 0, done.stderr
     data = next(tmp_path.glob("*.gcda")).name
     told = subprocess.run(["gcov", "--json-format", "--stdout", data], cwd=tmp_path, check=True, capture_output=True)
     functions = json.loads(told.stdout)["files"][0]["functions"]

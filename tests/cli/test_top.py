@@ -17,6 +17,7 @@ import pytest
 
 from gilk.render.flow_table import functions
 from gilk.trace.reading import read
+from tests.behaviour.harness import run_gilk
 from tests.behaviour.waiting import PATIENCE, wait_for
 from tests.programs.build import compile_text
 
@@ -56,7 +57,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines(*words: str, environment: Environment, status: int = 0) -> list[Any]:
-    done = subprocess.run(["gilk", "top", "--json", *words], env=environment, capture_output=True, text=True)
+    done = run_gilk("top", "--json", *words, env=environment)
     assert done.returncode == status, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -83,8 +84,8 @@ def test_calls_agree_with_compiler_counters_and_with_a_trace(
     answer = lines("--scope", "a.out:", "--", str(program), environment=gilk_on_path, status=3)[-1]
     assert answer["whole"] and not answer["dropped"] and not answer["left_out"] and answer["threads"] == 2
     assert calls(answer) == counted_by_the_compiler(program.parent / "counted")
-    command = ["gilk", "trace", "-q", "--scope", "a.out:", "-o", tmp_path / "t.parquet", "--", program]
-    assert subprocess.run(command, env=gilk_on_path).returncode == 3
+    words = ("trace", "-q", "--scope", "a.out:", "-o", tmp_path / "t.parquet", "--", program)
+    assert run_gilk(*words, env=gilk_on_path).returncode == 3
     traced = functions(read(tmp_path / "t.parquet").flow)
     assert {row["function"]: row["calls"] for row in answer["functions"]} == {
         row["function"]: row["calls"] for row in traced
@@ -165,8 +166,8 @@ def test_functions_called_too_often_are_left_out_by_name(gilk_on_path: Environme
 
 
 def test_the_text_report_of_top(gilk_on_path: Environment, program: Path) -> None:
-    command = ["gilk", "top", "--scope", "a.out:", "--sort", "calls", "-n", "2", "--", str(program)]
-    told = subprocess.run(command, env=gilk_on_path, capture_output=True, text=True).stderr
+    words = ("top", "--scope", "a.out:", "--sort", "calls", "-n", "2", "--", program)
+    told = run_gilk(*words, env=gilk_on_path).stderr
     last = told.split("in all: ")[1]
     heading = r"self +total +calls +seen +function +image"
     assert re.match(rf"[\d.]+m?s, \d+ calls of \d+ functions in 2 threads\n{heading}\n", last)
@@ -206,5 +207,5 @@ def test_a_terminal_shows_one_table_updated_in_place_and_the_whole_at_the_end(
     ],
 )
 def test_bad_options_of_top_are_refused(gilk_on_path: Environment, words: list[str], slug: str, status: int) -> None:
-    done = subprocess.run(["gilk", "top", *words], env=gilk_on_path, capture_output=True, text=True)
+    done = run_gilk("top", *words, env=gilk_on_path)
     assert done.returncode == status and f"({slug})" in done.stderr, done.stderr

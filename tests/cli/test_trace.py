@@ -20,10 +20,7 @@ Environment = dict[str, str]
 
 
 def run(environment: Environment, where: Path, *words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = ["gilk", "trace", *map(str, words)]
-    return subprocess.run(
-        command, cwd=where, env=environment, input=stdin, capture_output=True, text=True, timeout=120
-    )  # fmt: skip
+    return run_gilk("trace", *map(str, words), cwd=where, env=environment, input=stdin.encode(), timeout=250)
 
 
 def test_a_launched_program_keeps_its_output_and_status(gilk_on_path: Environment, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.behaviour.harness import run_gilk
 from tests.places import ROOT
 from tests.programs.build import compile_text
 
@@ -58,10 +59,7 @@ int main(void) { return work(11) + mixed(3) < 0; }
 @pytest.fixture
 def told(gilk_on_path: Environment, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def tell(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["gilk", *map(str, words)], env={**gilk_on_path, **more}, cwd=tmp_path, capture_output=True, text=True,
-            timeout=_PATIENCE,
-        )  # fmt: skip
+        return run_gilk(*map(str, words), env={**gilk_on_path, **more}, cwd=tmp_path, timeout=_PATIENCE)
 
     return tell
 

@@ -30,7 +30,7 @@ from gilk.targets.kernel.relay import bundle
 HEADER = struct.Struct("<IIB")  # as framing.py describes it, written independently
 FILE, CORE, CONTROL, SPAWN, INPUT, LEND = 1, 2, 4, 7, 8, 11
 HELLO, PART, DONE, FAIL, EXIT = 64, 65, 66, 67, 71
-LIMIT = 20  # seconds
+LIMIT = 120  # seconds
 
 
 @pytest.fixture(scope="module")

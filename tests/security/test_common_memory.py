@@ -22,6 +22,7 @@ from gilk.targets.meeting import rendezvous, right_to_trace
 from gilk.targets.shared_memory import is_sealed, sealed
 from gilk.version import VERSION
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
+from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build, compile_text
 from tests.session.broker.consumers import Worker, consume, counting
 from tests.session.broker.test_several_consumers import expected, play
@@ -149,7 +150,7 @@ def shared() -> Iterator[Loop]:
 def member(loop: Loop) -> Iterator[Line]:
     meeting = rendezvous(loop.pid)
     assert meeting.line is not None
-    line = Line(meeting.line, 20)
+    line = Line(meeting.line, PATIENCE)
     right = right_to_trace(loop.pid)
     try:
         assert line.ask({"do": "hello", "version": VERSION}, fd=right).words == {}
@@ -203,7 +204,7 @@ def test_common_memory_stays_until_its_client_leaves(shared: Loop) -> None:
 def test_a_stranger_cannot_bring_common_memory(shared: Loop) -> None:
     meeting, fd = rendezvous(shared.pid), sealed("gilk-memory-d", SIZE)
     assert meeting.line is not None
-    line = Line(meeting.line, 20)
+    line = Line(meeting.line, PATIENCE)
     with pytest.raises(Closed):
         line.ask({"do": "common", "size": SIZE}, fd=fd)
     os.close(fd)
@@ -223,7 +224,7 @@ def test_unrequested_descriptors_are_closed(shared: Loop) -> None:
                 assert line._inbox is not None
                 while line._inbox.next() is None:
                     line._inbox.read()
-        mine.settimeout(20)
+        mine.settimeout(PATIENCE)
         assert mine.recv(1) == b""
 
 

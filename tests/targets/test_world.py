@@ -86,22 +86,25 @@ def test_a_thread_that_stops_late_gets_its_signal() -> None:
         assert program.wait(60) == -signal.SIGTERM
 
 
-#: A program that calls epoll_wait(2) directly, as Python would repeat its own call. It says when it is about to.
+#: A program that calls epoll_wait(2) directly, as Python would repeat its own call. It says when it is about to, and
+#: waits for input.
 WAITS = """
 import ctypes, select
 library, events = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(64)
 poll = select.epoll()
+poll.register(0)
 print("waits", flush=True)
-print(library.epoll_wait(poll.fileno(), events, 1, 1000), ctypes.get_errno())
+print(library.epoll_wait(poll.fileno(), events, 1, -1), ctypes.get_errno())
 """
 
 
 def test_a_system_call_is_not_interrupted_by_a_late_stop() -> None:
-    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as program:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdin=pipe, stdout=pipe, text=True) as program:
         assert program.stdout and program.stdout.readline() == "waits\n"
         assert wait_for(lambda: state(program.pid) == "S")
         let_go_when_it_stops(late(program.pid, interrupted=True))
-        assert program.stdout.read() == "0 0\n"
+        assert program.communicate("x")[0] == "1 0\n"
 
 
 #: A keeper without patience, on the processor of its target, so that a thread asked to stop cannot do so in time.

@@ -17,6 +17,7 @@ from gilk.trace.about import About, Tally
 from gilk.trace.call_index import TYPES, CallIndex
 from gilk.trace.part_reading import Whole
 from gilk.trace.traced import Omitted, TraceDescription, Unended
+from tests.seldom import seldom
 from tests.trace.machine import Machine, about, nested, run, samples
 
 EVERY = "abcdxyz"
@@ -89,7 +90,7 @@ def busy(seed: int, steps: int, threads: int, kernel: bool, jumps: float) -> Mac
 
 
 @pytest.mark.parametrize("size", [50, 333, 100_000])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seldom(range(6), 2))
 def test_the_index_of_a_random_trace_equals_that_of_its_flow(seed: int, size: int) -> None:
     machine = run(seed, 3000, threads=3, kernel=seed % 2 == 1)
     table = machine.samples(start=seed * 40)
@@ -99,7 +100,7 @@ def test_the_index_of_a_random_trace_equals_that_of_its_flow(seed: int, size: in
 
 @pytest.mark.parametrize("jumps", [0.0, 0.001, 0.02])
 @pytest.mark.parametrize("kernel", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seldom(range(6), 2))
 def test_the_index_of_a_trace_with_jumps_equals_that_of_its_flow(seed: int, kernel: bool, jumps: float) -> None:
     machine = busy(seed, 4000, 1 + seed % 4, kernel, jumps)
     for size in (200, 1500):
@@ -108,7 +109,7 @@ def test_the_index_of_a_trace_with_jumps_equals_that_of_its_flow(seed: int, kern
         assert done or kernel
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seldom(range(8), 3))
 def test_the_index_of_a_trace_with_lost_records_equals_that_of_its_flow(seed: int) -> None:
     """Records are missing, with a gap that says so, and without one."""
     chance = random.Random(seed)
@@ -124,7 +125,7 @@ def test_the_index_of_a_trace_with_lost_records_equals_that_of_its_flow(seed: in
     same(samples(kept), 400)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seldom(range(8), 3))
 def test_the_index_of_a_trace_with_functions_left_out_equals_that_of_its_flow(seed: int) -> None:
     machine = busy(seed, 3000, 3, False, 0.002)
     end = machine.records[-1][0]
@@ -138,7 +139,7 @@ def test_the_index_of_a_trace_with_functions_left_out_equals_that_of_its_flow(se
 
 
 @pytest.mark.parametrize("jumps", [0.0, 0.002])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seldom(range(6), 2))
 def test_the_index_of_functions_that_jump_to_their_start_equals_that_of_its_flow(seed: int, jumps: float) -> None:
     chance = random.Random(seed)
     known = about()

@@ -34,10 +34,8 @@ def paced() -> Iterator[Paced]:
 
 
 def test_a_trace_from_now_for_some_time(paced: Paced) -> None:
-    found = observe(paced, "now", "for:300ms", ["a 2"])
-    assert found.functions == ["obey", "repeat", *alpha(2)]
-    assert found.traced.stop_ns - found.traced.start_ns >= 300e6
-    assert found.states == {CallState.WHOLE: 12}
+    found = observe(paced, "now", "for:300ms", [])
+    assert found.functions == [] and found.traced.stop_ns - found.traced.start_ns >= 300e6
 
 
 def test_a_trace_from_the_third_call_to_the_fifth(paced: Paced) -> None:
@@ -227,5 +225,6 @@ def test_ctrl_c_during_a_wait_in_another_thread_ends_the_trace(paced: Paced) -> 
     """Ctrl-C comes while the trace is on: the trace ends, and everything is taken out."""
     found: Observed = observe(paced, "now", "exit", ["a 1"], stop_when_done=True)
     assert found.functions == ["obey", "repeat", *ROUND]
+    assert found.states == {CallState.WHOLE: 2 + len(ROUND)}
     assert found.traced.stop_ns == NEVER
     assert threading.active_count() < 10

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import click
 
 from gilk.cli.failure import report
+from gilk.cli.ignored import hear_ignored_interrupts
 from gilk.cli.unheard import watch
 from gilk.version import VERSION
 
@@ -147,6 +148,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     atexit.register(end)  # registered first, so it is called last
     watch()
+    hear_ignored_interrupts()
     status = main(argv)
     return status
 

@@ -12,6 +12,7 @@ import pytest
 
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import DriverUnit, RingChunk, Rings, Verdict
+from tests.behaviour.waiting import wait_for
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, count, stamp
 from tests.kernel.driver.test_records import everything, rows
@@ -37,12 +38,13 @@ def far_call(address: int) -> bytes:
 
 def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> tuple[DriverUnit, DriverUnit]:
     """Units by which getuid makes a record whose time is filled in before a sleep, and the rest after it; getgid
-    ends the sleep."""
-    woken = driver.counters(1)[0].offset(0)
+    ends the sleep. The first two counters are of calls of getgid, and of records under way."""
+    block = driver.counters(2)[0]
+    woken = block.offset(0)
     nap = b"\x50\xbf" + struct.pack("<I", NAP) + far_call(guest.symbols["msleep"]) + b"\x58"  # push %rax ... pop %rax
     nap += bytes.fromhex("6548833c25") + struct.pack("<i", woken) + b"\0"  # cmpq $0, %gs:woken
     nap += b"\x74" + struct.pack("<b", -(len(nap) + 2))
-    filling = b"\x48\xc7\x00" + struct.pack("<I", MARK) + nap  # movq $MARK, (%rax)
+    filling = b"\x48\xc7\x00" + struct.pack("<I", MARK) + count(block.offset(1)) + nap  # movq $MARK, (%rax)
     filling += b"\xc7\x40\x0c" + struct.pack("<I", PART) + b"\xc7\x40\x08" + struct.pack("<I", SLOW)
     code = PUSHED + b"\xb8" + struct.pack("<I", 4 * rings.number) + far_call(driver.symbols["ilk_reserve"])
     code += b"\x48\x85\xc0\x74" + struct.pack("<b", len(filling)) + filling + POPPED
@@ -129,6 +131,7 @@ def test_a_record_under_way_is_not_overwritten(guest: Guest, driver: Driver, ben
     rings = driver.records((15, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings), *sleeping(guest, driver, bench, rings))
     slow = [guest.link.spawn(calls(guest, "getuid", 1), lambda _: None, print) for _ in range(4)]
+    assert wait_for(lambda: driver.read(1, 1) == [4])
     guest.call("getppid", 20000, threads=2)
     assert [process.wait(0) for process in slow] == [None] * 4
     wake(guest)
@@ -157,9 +160,9 @@ def test_records_are_lost_and_counted_if_all_chunks_have_one_under_way(
     rings = driver.records((15, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings), *sleeping(guest, driver, bench, rings))
     slow = []
-    for _ in range(2):  # one in each chunk of that CPU
+    for number in (1, 2):  # one in each chunk of that CPU
         slow.append(guest.link.spawn(calls(guest, "getuid", 1, cpus="1"), lambda _: None, print))
-        guest.run("sleep", "0.5")
+        assert wait_for(lambda number=number: driver.read(1, 1) == [number])
         guest.run(*calls(guest, "getppid", 1023, cpus="1"))
     guest.run(*calls(guest, "getppid", 500, cpus="1"))
     assert driver.status().lost[0] == 500

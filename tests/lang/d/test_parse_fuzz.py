@@ -103,4 +103,4 @@ HOSTILE = '( a+ { ; a " / /**/ 1 @ a: - #~ a~ int~ * [ \\ $ ~ x; @=count();'
 def test_large_texts_are_parsed_in_bounded_time(before: str, piece: str) -> None:
     started = time.process_time()
     assert parsed(before + piece * (60_000 // len(piece))) is not None
-    assert time.process_time() - started < 3
+    assert time.process_time() - started < 60  # seconds; a fraction of one here

@@ -29,6 +29,7 @@ from gilk.targets.meeting import is_right_to_trace, rendezvous, right_to_trace
 from gilk.targets.process import Process
 from gilk.version import VERSION
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
 from tests.session.broker.consumers import Worker, consume, counting
 from tests.session.broker.test_several_consumers import expected, play
@@ -178,7 +179,7 @@ class Scene:
         return meeting.line
 
     def member(self) -> Line:
-        line = Line(self.visitor(), 20)
+        line = Line(self.visitor(), PATIENCE)
         right = right_to_trace(self.loop.pid)
         assert line.ask({"do": "hello", "version": VERSION}, fd=right).words == {}
         os.close(right)
@@ -198,7 +199,7 @@ class Scene:
             return main, lookup.spans(process.image(main.path), name)[0].start
 
     def is_let_go(self, end: socket.socket) -> bool:
-        end.settimeout(20)
+        end.settimeout(PATIENCE)
         try:
             return end.recv(1) == b""
         except ConnectionResetError:
@@ -248,7 +249,7 @@ def test_only_a_writable_descriptor_of_the_memory_proves_the_right_to_trace(scen
     for name, flags in ((path, os.O_RDONLY), ("/proc/self/mem", os.O_RDWR), ("/dev/null", os.O_RDWR)):
         fd = os.open(name, flags)
         assert not is_right_to_trace(fd, own)
-        line = Line(scene.visitor(), 20)
+        line = Line(scene.visitor(), PATIENCE)
         with pytest.raises(Closed):
             line.ask({"do": "hello", "version": VERSION}, fd=fd)
         line.close()
@@ -257,7 +258,7 @@ def test_only_a_writable_descriptor_of_the_memory_proves_the_right_to_trace(scen
 
 
 def test_a_client_of_another_version_is_refused(scene: Scene) -> None:
-    line, right = Line(scene.visitor(), 20), right_to_trace(scene.loop.pid)
+    line, right = Line(scene.visitor(), PATIENCE), right_to_trace(scene.loop.pid)
     assert line.ask({"do": "hello", "version": "0"}, fd=right).words["error"][1] == "another-version"
     line.close()
     os.close(right)

@@ -113,7 +113,7 @@ def waiting() -> object:
             answers.append(ready(link))
         found = records(taken(driver))
         answers.append(ready(link))
-        process = calls(200_000)
+        process = calls(20_000_000)
         answers.append(ready(link, 60) and process.poll() is None)  # woken before it had ended
         process.kill()
         process.wait()
