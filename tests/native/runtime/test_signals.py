@@ -13,9 +13,12 @@ from tests.native.runtime.arena import Arena, Registers, register
 # The ucontext of a handler says where it has interrupted the thread.
 RSP, RIP = 40 + 15 * 8, 40 + 16 * 8  # in it, sys/ucontext.h
 AFTER = 1 << 63
-#: Patches at 0x5000 to 0x5020: before and behind the instruments of 0x400000, then the original code of 0x400004.
-PATCHES = [(0x5000, 0x400000), (0x5008, 0x400000 | AFTER), (0x5010, 0x400004), (0x5020, 0)]
-DISPLACED = [(0x400000, 0x5000), (0x400004, 0x5010)]
+#: Memory of patches, whose code is not known to the runtime.
+UNKNOWN = ctypes.create_string_buffer(bytes((0x06,)) * 64)  # push es, which is no 64-bit instruction
+P = ctypes.addressof(UNKNOWN)
+#: Patches at P to P + 0x20: before and behind the instruments of 0x400000, then the original code of 0x400004.
+PATCHES = [(P, 0x400000), (P + 0x8, 0x400000 | AFTER), (P + 0x10, 0x400004), (P + 0x20, 0)]
+DISPLACED = [(0x400000, P), (0x400004, P + 0x10)]
 
 
 class Handler:
@@ -57,10 +60,10 @@ def handler(library: ctypes.CDLL, arena: Arena) -> Handler:
     return Handler(library, arena)
 
 
-SHOWN = [(0x5000, 0x400000), (0x5007, 0x400000), (0x5009, 0x400000), (0x5010, 0x400004), (0x1000, 0x1000)]
+SHOWN = [(P, 0x400000), (P + 0x7, 0x400000), (P + 0x9, 0x400000), (P + 0x10, 0x400004), (0x1000, 0x1000)]
 
 
-@pytest.mark.parametrize(("rip", "shown"), [*SHOWN, (0x5021, 0x5021)])
+@pytest.mark.parametrize(("rip", "shown"), [*SHOWN, (P + 0x21, P + 0x21)], ids=range(6))
 def test_a_handler_is_shown_the_original_address(handler: Handler, arena: Arena, rip: int, shown: int) -> None:
     assert handler.enter(rip) == shown
     assert arena.shared.control["noted"] == 1
@@ -71,14 +74,14 @@ def test_a_handler_is_shown_the_original_address(handler: Handler, arena: Arena,
 def test_a_thread_goes_on_in_the_patch_of_an_instruction_that_is_displaced_meanwhile(handler: Handler) -> None:
     """No thread is interrupted there later, but a handler may be under way when the patch comes."""
     assert handler.enter(0x400000) == 0x400000
-    assert handler.leave() == 0x5000
+    assert handler.leave() == P
 
 
 def test_a_thread_goes_on_in_the_patch_where_its_handler_sends_it(handler: Handler, arena: Arena) -> None:
-    handler.enter(0x5000)
+    handler.enter(P)
     handler.word(RIP).value = 0x400004
-    assert handler.leave() == 0x5010
-    handler.enter(0x5000)
+    assert handler.leave() == P + 0x10
+    handler.enter(P)
     handler.word(RIP).value = 0x400001
     assert handler.leave() == 0x400001
     assert arena.shared.control["noted"] == 0
@@ -86,29 +89,30 @@ def test_a_thread_goes_on_in_the_patch_where_its_handler_sends_it(handler: Handl
 
 def test_a_handler_that_changes_the_stack_pointer_decides_where_to_go_on(handler: Handler) -> None:
     """As at 0x400000 with another stack: the instruments there run."""
-    handler.enter(0x5008)
+    handler.enter(P + 0x8)
     handler.word(RSP).value += 8
-    assert handler.leave() == 0x5000
+    assert handler.leave() == P
 
 
 def test_notes_of_handlers_left_by_a_jump_are_forgotten(handler: Handler, arena: Arena) -> None:
-    handler.enter(0x5000)
-    assert handler.enter(0x5010) == 0x400004
+    handler.enter(P)
+    assert handler.enter(P + 0x10) == 0x400004
     assert arena.shared.control["noted"] == 1
-    assert handler.leave() == 0x5010
+    assert handler.leave() == P + 0x10
 
 
 def test_a_handler_called_as_a_function_is_not_treated_as_one(handler: Handler, library: ctypes.CDLL) -> None:
-    handler.word(RIP).value = 0x5000
+    handler.word(RIP).value = P
     registers = Registers()
     registers[register("rdx")], registers[register("rsp")] = handler.context, handler.context - 64
     library.t_signal_enter(registers)
-    assert handler.word(RIP).value == 0x5000
+    assert handler.word(RIP).value == P
 
 
 @pytest.mark.parametrize(
     ("rip", "code", "shown"),
-    [(0x5000, 0, 0x400000), (0x5004, 0, 0x5004), (0x5008, 0, 0x5008), (0x5004, 1, 0x400000), (0x5008, 1, 0x400000)],
+    [(P, 0, 0x400000), (P + 0x4, 0, P + 0x4), (P + 0x8, 0, P + 0x8), (P + 0x4, 1, 0x400000), (P + 0x8, 1, 0x400000)],
+    ids=range(5),
 )
 def test_go_handlers_see_the_original_address_only_with_the_original_state(
     handler: Handler, rip: int, code: int, shown: int
