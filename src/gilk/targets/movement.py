@@ -339,6 +339,8 @@ class Movement:
         address, returns by itself from now on. Raises Busy."""
         if (old and advised.is_on_stack(self._held(), frame.rsp)) or (frame.note and frame.note.under_way):
             raise Busy
+        if frame.is_whole:
+            return self._moves_of_whole(frame, old, new, stacks)
         try:
             through = self._through(frame.place, old, new)
         except Busy:
@@ -350,12 +352,16 @@ class Movement:
             if self._handlers.is_let_down(frame, old, new):
                 through = _in((through, True), self._batches.places(self._batches.active))
         alone = self._returns_alone(frame, old, new)
-        if alone and frame.is_whole and through == frame.place:
-            return self._let_go(frame, old, new)
         beyond = self.beyond_bounce(frame.place, old)
         first = () if beyond is None else self._writes(frame, beyond, leaves=False)
         leaves = through != frame.place
         return (*first, *self._writes(frame, through, leaves)) if leaves or alone else ()
+
+    def _moves_of_whole(self, frame: SignalFrame, old: Places, new: Places, stacks: _Stacks) -> tuple[Write, ...]:
+        """The writes for a frame that has the original state of a context amid a patch. Raises Busy."""
+        if old.in_patch(frame.place):
+            return self._led_frame(frame, old, new, stacks)
+        return self._let_go(frame, old, new) if self._returns_alone(frame, old, new) else ()
 
     @staticmethod
     def _returns_alone(frame: SignalFrame, old: Places, new: Places) -> bool:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Steps through a function, instruction by instruction, and compares what a handler of SIGTRAP sees there with what it
+ * Steps through a function, which calls another one at its end, instruction by instruction, and compares what a handler of SIGTRAP sees there with what it
  * sees in an equal function, `plain`, which has no instruments: all general registers, the stack pointer and the flags.
  *
  * With the argument `change`, the handler also adds 1 to r12 at each step, and to rax: what the function computes has all
@@ -38,12 +38,13 @@ long long whole_given[COMPARED + 1], whole_left[COMPARED + 1];
 	"\tmov %rsi, whole_left+72(%rip)\n\tmov %rbp, whole_left+80(%rip)\n\tmov %rbx, whole_left+88(%rip)\n" \
 	"\tmov %rdx, whole_left+96(%rip)\n\tmov %rax, whole_left+104(%rip)\n\tmov %rcx, whole_left+112(%rip)\n" \
 	"\tmov %rsp, whole_left+120(%rip)\n\tlahf\n\tseto %al\n\tmov %rax, whole_left+128(%rip)\n" \
-	"\tret\n\t.cfi_endproc\n" #name "_end:\n.size " #name ",.-" #name "\n"
+	"\tcall whole_leaf\n\tret\n\t.cfi_endproc\n" #name "_end:\n.size " #name ",.-" #name "\n"
 
-extern char plain[], plain_stores[], plain_end[], walked[], walked_stores[], walked_end[];
+extern char plain[], plain_stores[], plain_end[], walked[], walked_stores[], walked_end[], whole_leaf[];
 void whole_go(const char *function);
 
 __asm__(".text\n.p2align 6\n" OF(plain) ".p2align 6\n" OF(walked)
+	".globl whole_leaf\n.type whole_leaf,@function\nwhole_leaf:\n\tnop\n\tret\n.size whole_leaf,.-whole_leaf\n"
 	/* Load the registers, set the trap flag, and jump to the function. */
 	".globl whole_go\n.type whole_go,@function\nwhole_go:\n"
 	"\tpush %rbx\n\tpush %rbp\n\tpush %r12\n\tpush %r13\n\tpush %r14\n\tpush %r15\n"
@@ -115,8 +116,8 @@ static void on_step(int number, siginfo_t *info, void *raw)
 			now[REG_RAX]++;
 			added++;
 		}
-	} else if ((rip < begin || rip >= begin + (plain_end - plain)) && (rip < (char *)whole_go || rip > (char *)whole_go + 512))
-		outside++;
+	} else if (rip < begin || rip >= begin + (plain_end - plain))
+		outside += rip < whole_leaf || rip > (char *)whole_go + 512;
 }
 
 static void go(const char *function)

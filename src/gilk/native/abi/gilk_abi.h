@@ -231,11 +231,18 @@ struct gilk_note {
  * ascend by `from`.
  */
 #define GILK_ROW_AFTER (1UL << 63)
+#define GILK_ROW_APART 1UL /* from here on a patch whose places have no equals in the original code */
 
 struct gilk_row {
 	gilk_u64 from;
-	gilk_u64 to; /* 0: from here on no patch; GILK_ROW_AFTER: instruments there have run */
+	gilk_u64 to; /* 0: from here on no patch; GILK_ROW_AFTER: instruments there have run; GILK_ROW_APART */
 };
+
+/* Whether the row is that of an address at which all registers are those of the original code at `to`. */
+static inline int gilk_is_place(struct gilk_row row, gilk_u64 address)
+{
+	return row.to && row.to != GILK_ROW_APART && row.from == address;
+}
 
 struct gilk_places {
 	gilk_u64 patches;   /* rows patch -> original, right behind this */

@@ -128,10 +128,16 @@ static void remember(gilk_u64 context, gilk_u64 actual, gilk_u64 shown, gilk_u64
 	in_order();
 }
 
+/* The address that stands for `was`, whose row is `row`, in the original code; `was` itself if none does. */
+static gilk_u64 original_of(struct gilk_row row, gilk_u64 was)
+{
+	return row.to && row.to != GILK_ROW_APART ? row.to & ~GILK_ROW_AFTER : was;
+}
+
 static void show(gilk_u64 context, struct gilk_row row)
 {
 	gilk_u64 *rip = rip_of(context);
-	gilk_u64 was = *rip, original = row.to ? row.to & ~GILK_ROW_AFTER : was;
+	gilk_u64 was = *rip, original = original_of(row, was);
 
 	remember(context, was, original, 0);
 	if (original != was)
@@ -149,23 +155,17 @@ static struct gilk_row row_in(gilk_u64 context)
 	return gilk_row_of_patch(*rip_of(context));
 }
 
-/* Whether all registers are the original ones where the context's thread was interrupted, unless instruments have run. */
-static int is_place(struct gilk_row row, gilk_u64 rip)
-{
-	return !row.to || row.from == rip;
-}
-
 /* Show the original state of a thread that was interrupted amid a patch, and was at an address with the row `row`. */
 static void show_amid(gilk_u64 context, struct gilk_row row)
 {
 	struct gilk_note *note = note_in(context);
-	struct gilk_whole whole = {row.to & ~GILK_ROW_AFTER, 0};
+	struct gilk_whole whole = {original_of(row, *rip_of(context)), 0};
 
 	remember(context, *rip_of(context), *rip_of(context), GILK_FRAME_UNDER_WAY);
 	gilk_restore_rest(context);
 	row = row_in(context);
-	if (is_place(row, *rip_of(context)))
-		whole.rip = row.to & ~GILK_ROW_AFTER;
+	if (gilk_is_place(row, *rip_of(context)))
+		whole.rip = original_of(row, 0);
 	else if (gilk_find_whole(context, &whole))
 		gilk_show_whole(context, whole.frame);
 	note->actual = *rip_of(context);
@@ -193,7 +193,7 @@ void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 		return;
 	forget(regs->rdx);
 	row = row_in(regs->rdx);
-	if (is_place(row, *rip_of(regs->rdx)))
+	if (!row.to || gilk_is_place(row, *rip_of(regs->rdx)))
 		show(regs->rdx, row);
 	else
 		show_amid(regs->rdx, row);
@@ -212,7 +212,7 @@ static int is_fault(const struct gilk_regs *regs)
 
 static int is_whole(struct gilk_row row, gilk_u64 rip)
 {
-	return row.to && row.from == rip && !(row.to & GILK_ROW_AFTER);
+	return gilk_is_place(row, rip) && !(row.to & GILK_ROW_AFTER);
 }
 
 void gilk_signal_enter_go(const struct gilk_regs *regs, gilk_u32 iid)

@@ -24,6 +24,7 @@
 typedef unsigned short u16;
 
 struct walk {
+	gilk_u64 context;
 	const gilk_u8 *at;
 	long depth; /* bytes by which the stack pointer is above that of the context */
 	u16 from[16], flags;
@@ -153,9 +154,7 @@ static unsigned save_flags(gilk_u64 context, const gilk_u8 *at)
 
 static int is_place(gilk_u64 address)
 {
-	struct gilk_row row = gilk_row_of_patch(address);
-
-	return row.to && row.from == address;
+	return gilk_is_place(gilk_row_of_patch(address), address);
 }
 
 void gilk_restore_rest(gilk_u64 context)
@@ -366,6 +365,32 @@ static int step_jump(struct walk *walk, long distance)
 	return 1;
 }
 
+/* What a value is that was in a register or on the stack when the thread was interrupted. */
+static gilk_u64 value_of(const struct walk *walk, u16 from)
+{
+	gilk_u64 *rsp = (gilk_u64 *)*gilk_context_word(walk->context, GILK_RSP_INDEX);
+
+	if (from >= ON_STACK)
+		return rsp[from - ON_STACK];
+	return from < 16 ? *gilk_context_word(walk->context, index_of(from)) : 0;
+}
+
+/* The jump that remains of an indirect call, whose return address is on the stack: by a register, or by a word at rip. */
+static int step_indirect(struct walk *walk)
+{
+	const gilk_u8 *at = walk->at + (*walk->at == 0x3e);
+	unsigned rex = (*at & 0xf0) == 0x40 ? *at++ : 0;
+
+	if (at[0] != 0xff || (at[1] != 0x25 && (at[1] & 0xf8) != 0xe0))
+		return 0;
+	if (at[1] == 0x25)
+		walk->at = (const gilk_u8 *)*(const gilk_u64 *)(at + 6 + signed32(at + 2));
+	else
+		walk->at = (const gilk_u8 *)value_of(walk, walk->from[(at[1] & 7) | (rex & 1) << 3]);
+	walk->jumped = 1;
+	return 1;
+}
+
 static int step_pop(struct walk *walk, unsigned number, unsigned size)
 {
 	walk->at += size;
@@ -429,7 +454,7 @@ static int step(struct walk *walk)
 		return step_pop(walk, number, 1 + rex);
 	size = size_of_work(at);
 	walk->at += size;
-	return size != 0;
+	return size ? 1 : step_indirect(walk);
 }
 
 /* Follow the patch to a place in the original code. Returns its address; 0: it is not known. */
@@ -438,7 +463,7 @@ static gilk_u64 follow(struct walk *walk)
 	for (int steps = 0; steps < MOST_STEPS; steps++) {
 		struct gilk_row row = gilk_row_of_patch((gilk_u64)walk->at);
 
-		if (steps && row.to && row.from == (gilk_u64)walk->at)
+		if (steps && gilk_is_place(row, (gilk_u64)walk->at))
 			return row.to & ~GILK_ROW_AFTER;
 		if (!row.to)
 			return walk->jumped ? (gilk_u64)walk->at : 0;
@@ -492,6 +517,7 @@ int gilk_find_whole(gilk_u64 context, struct gilk_whole *found)
 		*found = (struct gilk_whole){row.to & ~GILK_ROW_AFTER, 1UL << GILK_FRAME_DEPTH};
 		return 1;
 	}
+	walk.context = context;
 	walk.at = (const gilk_u8 *)rip;
 	walk.depth = walk.jumped = 0;
 	walk.count = 0;
