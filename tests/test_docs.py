@@ -3,7 +3,8 @@
 
 A code block that opens with ```console test is run. Each line that begins with `$ ` is a command, and the lines after
 it are its output, in which `...` stands for anything. It must exit with 0; `exit=N` after `test` says otherwise for the
-block. The blocks of one page run in order, in one directory, with the repository's `examples` beside them.
+block; with `needs=debugreg` the block is left out where the machine has none. The blocks of one page run in order, in
+one directory, with the repository's `examples` beside them.
 
 A block that opens with ```console session shows real output: its commands run in one shell, `&` and `$!` included, and
 must print the same but for numbers, and for the number of rows of a histogram or a table.
@@ -24,10 +25,14 @@ import pytest
 
 from gilk import errors
 from gilk.cli.main import COMMANDS, cli
+from gilk.targets import trials
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```console test(?: exit=(?P<status>\d+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```console test(?: exit=(?P<status>\d+))?(?: needs=(?P<needs>debugreg))?\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -40,6 +45,8 @@ class Example:
 
 def examples(page: Path) -> Iterator[Example]:
     for block in BLOCK.finditer(page.read_text()):
+        if block["needs"] and not trials.free_debug_registers()[0]:
+            continue
         for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]:
             lines = part.splitlines()
             count = 1

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +19,7 @@ from gilk.api import machine
 from gilk.cache.place import cache_dir
 from gilk.cli import checks, doctor, trials
 from gilk.cli.checks import Check, Status
+from gilk.targets.debug_registers import DebugRegisters, WatchedPiece
 from gilk.toolchain import compilers
 
 BROKEN = Check("broken", Status.MISSING, "nothing", "gilk cannot work", "buy another machine")
@@ -42,6 +45,22 @@ def test_something_missing_is_exit_status_1_and_the_remedy_is_printed(monkeypatc
     assert result.return_value == 1
     assert "missing  broken    nothing" in result.output
     assert "-> buy another machine" in result.output
+
+
+def test_debug_registers_that_somebody_has_are_missing() -> None:
+    before, _, _ = machine.trials.free_debug_registers()
+    if not before:
+        assert trials.debug_registers().status == Status.WARN  # the machine has none, or does not permit them
+        return
+    room = ctypes.create_string_buffer(16)
+    piece = WatchedPiece(ctypes.addressof(room) + 7 & -8, 8, 0, 1)
+    held = DebugRegisters([piece], [threading.get_native_id()])
+    try:
+        found = trials.debug_registers()
+    finally:
+        held.close()
+    assert found.status == Status.WARN and found.found.startswith(f"{before - 1} of 4 are free: all that")
+    assert machine.trials.free_debug_registers()[0] == before
 
 
 def test_a_check_that_raises_becomes_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

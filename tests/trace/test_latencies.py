@@ -66,3 +66,18 @@ def test_only_calls_under_way_are_kept() -> None:
         grown.add(table.slice(at, 10))
     entered = sum(kind == "time-entry" for kind in table["kind"].to_pylist())
     assert grown._open is not None and grown._open.num_rows < entered // 4
+
+
+def test_a_return_after_a_pause_belongs_to_no_entry_before_it() -> None:
+    """The call of the entry has ended meanwhile, and another one, at the same place of the stack, is under way."""
+    row = {"pid": 1, "tid": 1, "sp": 8, "value": 0, "function": "f"}
+    entry, end = (
+        {**row, "time": time, "kind": f"time-{kind}"} for time, kind in ((10, "entry"), (9_000_000, "return"))
+    )
+    for forgets in (False, True):
+        grown = Latencies()
+        grown.add(pa.Table.from_pylist([entry], schema(frozenset())))
+        if forgets:
+            grown.forget_open()
+        grown.add(pa.Table.from_pylist([end], schema(frozenset())))
+        assert list(grown.calls) == ([] if forgets else ["f"])

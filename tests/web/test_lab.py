@@ -116,12 +116,26 @@ def test_a_session_by_mouse_heats_the_blocks(page: Page, window: Served, up: Ask
     suits(page, "counted blocks of the kernel")
     page.get_by_role("link", name="Session").click()
     expect(page.get_by_label("Output of the workload")).to_contain_text("a  b", timeout=1000 * PATIENCE)
+    pauses(page, up, f"/session/{page.url.rpartition('/')[2]}.json")
     page.get_by_role("button", name="Take out").click()
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
     suits(page, "a session in the lab that is over")
     narrow(page, "a session in the lab that is over")
     running = run(up, [GETSID], "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c 'whil[e] :;'")
     assert running["printed"] == "0\n", "the command has ended with its session"
+
+
+def pauses(page: Page, up: Asking, address: str) -> None:
+    """Pause the session of a page, which counts nothing then, and let it go on."""
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.get_by_text("no probe fires, until Resume")).to_be_visible(timeout=1000 * PATIENCE)
+    then = up.get(address)["seconds"]
+    assert wait_for(lambda: up.get(address)["seconds"] > then, PATIENCE)  # a state that is certainly later
+    before = up.get(address)
+    assert wait_for(lambda: up.get(address)["seconds"] > before["seconds"] + 0.3, PATIENCE)
+    assert up.get(address)["counts"] == before["counts"]
+    page.get_by_role("button", name="Resume", exact=True).click()
+    assert wait_for(lambda: up.get(address)["hits"] > before["hits"], PATIENCE)
 
 
 def test_a_session_by_keyboard_alone(page: Page, window: Served, up: Asking, calls: Path) -> None:

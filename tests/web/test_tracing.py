@@ -48,6 +48,18 @@ def ended(asking: Asking, number: int) -> Any:
     return found
 
 
+TRACED = """state => import(document.querySelector("script").src.replace("main.js", "session.js"))
+  .then(({ traced }) => traced(state).querySelector("a[href*=all]")?.getAttribute("href") ?? "")"""
+
+
+def test_an_empty_trace_of_what_is_called_too_often_leads_to_one_of_everything(page: Page, window: Served) -> None:
+    opened(page, window, "/")
+    named = {"trace": {"id": "file-x", "name": "x.parquet"}, "target": "pid-1-2"}
+    for calls, omitted, link in ((0, [{"function": "f"}], "/target/pid-1-2/trace?all=1"), (1, [{}], ""), (0, [], "")):
+        report = {"kept": True, "text": "", "trace": {"calls": calls, "omitted": omitted}}
+        assert page.evaluate(TRACED, {**named, "report": report}) == link
+
+
 def test_a_trace_is_recorded_and_shown_by_keyboard_alone(
     page: Page, window: Served, asking: Asking, loop: Loop, kept: Path
 ) -> None:

@@ -121,6 +121,8 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     expect(page.get_by_text("the code was compared: it is what it was")).to_be_visible()
     suits(page, "a session that is over")
     expect(status).to_be_empty()
+    expect(page.locator("#notice")).to_be_empty()  # it would say still that the instruments are in
+    expect(page.get_by_role("columnheader", name="Now")).to_have_count(0)
     assert clean(loop)
 
 
@@ -423,6 +425,23 @@ def test_a_page_shows_the_content_of_its_json(page: Page, window: Served, loop: 
         for block in blocks
         for side in ("pre", "post")
     ]
+
+
+def test_a_refused_search_has_no_count(page: Page, window: Served) -> None:
+    functions(page, window, "work")
+    expect(page.locator(".counted")).to_contain_text("functions match")
+    page.get_by_label("Function", exact=True).fill("0x")
+    expect(page.get_by_role("alert")).to_contain_text("bad-search")
+    expect(page.locator(".counted")).to_be_empty()
+
+
+def test_the_documentation_is_listed_by_titles(page: Page, window: Served) -> None:
+    opened(page, window, "/help")
+    commands = page.locator("section").filter(has=page.get_by_role("heading", name="Commands"))
+    commands.get_by_role("link", name="gilk web").click()
+    expect(page.get_by_role("heading", name="gilk web")).to_be_visible()
+    expect(page.get_by_text("a local web application")).to_be_visible()
+    expect(page.get_by_text("coloured by their hits")).to_have_count(0)  # the words of a picture
 
 
 def test_without_a_key_the_page_explains_what_to_do(browser: Browser, window: Served) -> None:

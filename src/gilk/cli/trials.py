@@ -84,6 +84,16 @@ def _compile(command: Sequence[str]) -> str:
     return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0] if done.returncode else ""
 
 
+def debug_registers() -> Check:
+    """Try to have all debug registers of the processor for a thread. How many are missing can be told, and not who has
+    them."""
+    free, every, why = machine.trials.free_debug_registers()
+    found = f"{free} of {every} are free" + (f": {why}" if why else "")
+    means = "aspects that say `debugreg` have them watch variables"
+    fix = "end other debuggers and `perf record -e mem:...`; sysctl kernel.perf_event_paranoid=2, or run gilk as root"
+    return Check("debugreg", verdict(free == every, Status.WARN), found, means, fix)
+
+
 TRIALS: tuple[Callable[[], Check], ...] = (
-    attach_child, attach_stranger, dual_mapping, write_code, compile_instrument,
+    attach_child, attach_stranger, dual_mapping, write_code, compile_instrument, debug_registers,
 )  # fmt: skip

@@ -6,15 +6,19 @@ They keep no records but the last ones of instruments in C.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from dataclasses import field
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gilk.errors import GilkError
 from gilk.runs.guest import KernelGuest
 from gilk.runs.outcome import added
 from gilk.runs.run import Run
+from gilk.session.probing import ProbingSession
 from gilk.trace.calls import CallTable
 from gilk.trace.latencies import Latencies
 from gilk.trace.probes import RecordKind
@@ -30,7 +34,10 @@ _SHOWN: Final = ("time", "tid", "point", "value", "extra", "text")
 
 @dataclass
 class LiveRun(Run):
+    """``pauses``: when it was paused, and until when, in ns since time 0; None: it is paused now."""
+
     latencies: Latencies = field(default_factory=Latencies)
+    pauses: list[tuple[int, int | None]] = field(default_factory=list)
     _last: dict[str, pa.Table] = field(default_factory=dict)
 
     def last(self) -> list[dict[str, Any]]:
@@ -54,6 +61,48 @@ class LiveRun(Run):
     def stages(self) -> dict[str, Any]:
         """The states of instruments that come and go (runs/experiment/live.py); {} for those that are always in."""
         return {}
+
+    @property
+    def is_paused(self) -> bool:
+        return bool(self.pauses) and self.pauses[-1][1] is None
+
+    def pause(self) -> None:
+        """Let no probe fire until `resume`: the code is what it was. Counts stand, and the records that were made are
+        still read. Raises GilkError; then nothing has changed.
+        """
+        if self.is_paused:
+            return
+        began = time.monotonic_ns() - self._zero
+        self._switch(on=False)
+        self.pauses.append((began, None))
+
+    def resume(self) -> None:
+        """Let the probes fire again. A call that was under way at one of the two ends of the pause has no time. Raises
+        GilkError; then it is still paused.
+        """
+        if not self.is_paused:
+            return
+        for session in self.sessions:
+            session.take()
+            while session.waiting:
+                self._keep(session.convert())
+        self.latencies.forget_open()
+        self._switch(on=True)
+        self.pauses[-1] = self.pauses[-1][0], time.monotonic_ns() - self._zero
+
+    def _switch(self, on: bool) -> None:
+        """Make the probes of all sessions active or dormant, or raise GilkError, and leave them as they were."""
+        done: list[ProbingSession] = []
+        try:
+            for session in self.sessions:
+                if isinstance(session, ProbingSession):
+                    (session.activate if on else session.deactivate)(session.probes)
+                    done.append(session)
+        except GilkError:
+            for session in done:
+                with contextlib.suppress(GilkError):  # its target may have ended, too
+                    (session.deactivate if on else session.activate)(session.probes)
+            raise
 
     @property
     def is_spent(self) -> bool:

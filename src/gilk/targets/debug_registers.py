@@ -12,6 +12,7 @@ import ctypes
 import errno
 import os
 import struct
+import threading
 from collections.abc import Collection
 
 from gilk.errors import TargetError
@@ -105,6 +106,22 @@ class DebugRegisters:
         for descriptor in (each for one in self._opened for each in one):
             os.close(descriptor)
         self._opened = []
+
+
+def free_registers() -> tuple[int, str]:
+    """How many debug registers a thread that has none can have now, of the processor's `MOST`; and the reason why it
+    can have no more, or "". It cannot be known who has the others."""
+    room = (ctypes.c_uint64 * MOST)()
+    pieces = [WatchedPiece(ctypes.addressof(room) + 8 * each, 8, 0, 1) for each in range(MOST)]
+    why = ""
+    for count in range(MOST, 0, -1):
+        try:
+            DebugRegisters(pieces[:count], [threading.get_native_id()]).close()
+        except TargetError as error:
+            why = error.message.partition(": ")[2]
+        else:
+            return count, why
+    return 0, why
 
 
 def _count(descriptor: int) -> int:

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gilk.targets import ptrace
+from gilk.targets import debug_registers, ptrace
 
 MFD_EXEC = 0x10  # <linux/memfd.h>, Linux 6.3: required where vm.memfd_noexec is set
 PAGE = mmap.PAGESIZE
@@ -153,3 +153,9 @@ def _write(pid: int, address: int, code: bytes) -> None:
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
         memory.seek(address)
         memory.write(code)
+
+
+def free_debug_registers() -> tuple[int, int, str]:
+    """How many debug registers a thread can have now, of how many, and why it can have no more, or ""."""
+    free, why = debug_registers.free_registers()
+    return free, debug_registers.MOST, why

@@ -50,6 +50,10 @@ class Latencies:
         kept = np.sort(np.concatenate([rows, _last_gaps(table)])) if len(rows) else rows
         self._open = table.take(pa.array(kept)) if len(kept) else None
 
+    def forget_open(self) -> None:
+        """Give up the entries whose returns have not come: from now on, the returns may be those of other calls."""
+        self._open = None
+
     def octaves(self, name: str) -> list[int]:
         """The numbers of calls of a function, by the number of bits of their time."""
         found: list[int] = self.calls[name].reshape(OCTAVES, _FINE).sum(axis=1).tolist()

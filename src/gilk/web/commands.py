@@ -14,6 +14,10 @@ from gilk.web.grants import LAB
 C_FILE: Final = "mine.c"  # the name of the C text in requests, `POINTS=mine.c:FUNCTION`
 TIMES_FILE: Final = "times.toml"  # the name of the experiment that has the times of instruments
 _IMPORT: Final = "import gilk\n\n"
+_PAUSE: Final = (
+    "    # session.deactivate(session.probes)  pauses it",
+    "    # session.activate(session.probes)  lets it go on",
+)
 _PYTHON: Final = _IMPORT + "with gilk.attach({}) as target, target.session() as session:"
 
 
@@ -69,7 +73,7 @@ def run_python(pid: str, requests: Sequence[PaneRequest]) -> str:
     if not _are_plain(requests):
         return _staged_python(f"gilk.prepare_run({_parsed(requests)}, [{pid}], [])")
     lines = [f"    session.insert({points!r}, {_instrument(what)})" for points, what in _pairs(requests)]
-    return "\n".join([_PYTHON.format(pid), *lines, "    print(session.counts())"])
+    return "\n".join([_PYTHON.format(pid), *lines, *_PAUSE, "    print(session.counts())"])
 
 
 def lab_python(requests: Sequence[PaneRequest], workload: str) -> str:
@@ -81,6 +85,7 @@ def lab_python(requests: Sequence[PaneRequest], workload: str) -> str:
         return _staged_python(f'gilk.prepare_run({_parsed(requests)}, [], {command!r}, machine="lab")')
     lines = ["import gilk\n", 'with gilk.kernel("lab") as kernel, kernel.session() as session:']
     lines += [f"    session.insert({points!r}, {_instrument(what)})" for points, what in _pairs(requests)]
+    lines += _PAUSE
     if command:
         lines.append(f"    kernel.start({command!r})")
         lines += ["    while kernel.status is None:", "        session.poll()"]

@@ -9,16 +9,15 @@ import base64
 import os
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from gilk.api.processes import ForkedCopy, forked_copy
 from gilk.errors import GilkError, TargetError
-from gilk.web.frames import Message, ServerChannel, ServerEnded
+from gilk.web.frames import Answers, Message, ServerChannel, ServerEnded
 from gilk.web.worker import serve
 
 Json = dict[str, Any]
-Answers = Mapping[str, Callable[..., Json]]
 Read = Callable[[str], bytes]
 _MEMORY: Final = 8 << 30  # in bytes; what this process has is a part of it
 

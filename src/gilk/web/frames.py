@@ -12,6 +12,7 @@ import os
 import select
 import struct
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gilk.errors import GilkError
@@ -19,6 +20,7 @@ from gilk.errors import GilkError
 LENGTH: Final = struct.Struct("<I")
 MOST: Final = 64 << 20  # the most bytes of a message
 Message = dict[str, Any]
+Answers = Mapping[str, Callable[..., dict[str, Any]]]  # to questions, by name
 
 
 class ServerEnded(Exception):
@@ -28,6 +30,14 @@ class ServerEnded(Exception):
 def told(error: GilkError) -> Message:
     """The error as a part of a message."""
     return {"slug": error.slug, "message": error.message, "hint": error.hint}
+
+
+def answered(message: Message, answers: Answers) -> Message:
+    """The answer to a question, or its error."""
+    try:
+        return {"id": message["id"], "ok": answers[message["ask"]](**message["given"])}
+    except GilkError as error:
+        return {"id": message["id"], "error": told(error)}
 
 
 def packed(message: Message) -> bytes:

@@ -21,7 +21,7 @@ from gilk.api.runs import Progress, report
 from gilk.errors import GilkError
 from gilk.web.commands import C_FILE
 from gilk.web.costing import Costing
-from gilk.web.frames import Message, ServerChannel, ServerEnded, told
+from gilk.web.frames import Answers, Message, ServerChannel, ServerEnded, answered, told
 from gilk.web.grants import check_born
 from gilk.web.pace import Pace
 from gilk.web.summing import LeftOutError, SummingUp
@@ -32,17 +32,22 @@ _PERCENTILES: Final = (50, 90, 99)
 
 
 class ServerSaid:
-    """``over``: whether the server, when it was last listened to, had asked for the end or had ended itself."""
+    """``over``: whether the server, when it was last listened to, had asked for the end or had ended itself.
+    ``answers``: by name, the questions besides that which are answered.
+    """
 
-    def __init__(self, channel: ServerChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: ServerChannel, answers: Answers | None = None) -> None:
+        self._channel, self._answers = channel, answers or {}
         self.over = False
 
     def end(self) -> bool:
         """Read the server's messages, and return whether this process is to end."""
         try:
             while not self.over and self._channel.waits(0):
-                self.over = self._channel.receive()["ask"] == "end"
+                message = self._channel.receive()
+                self.over = message["ask"] == "end"
+                if message["ask"] in self._answers:
+                    self._channel.send(answered(message, self._answers))
         except ServerEnded:
             self.over = True
         return self.over
@@ -51,7 +56,7 @@ class ServerSaid:
 class SessionHost:
     def __init__(self, channel: ServerChannel) -> None:
         self._channel = channel
-        self.said = ServerSaid(channel)
+        self.said = ServerSaid(channel, {"pause": self.pause})
         self._pace = Pace()
         self.costing = Costing()
         self._running: LiveRun | None = None
@@ -71,6 +76,10 @@ class SessionHost:
             raise
         running.begin()
         return running
+
+    def pause(self, paused: bool) -> Json:
+        """Pause the session, or let it go on. Raises GilkError; then nothing has changed."""
+        return {} if self._running is None else switched(self._running, paused)
 
     def show(self, progress: Progress) -> None:
         if self._running is None:
@@ -98,7 +107,14 @@ def state_of(running: LiveRun, progress: Progress, costing: Costing) -> Json:
         "last": running.last(),
         "stages": running.stages(),
         "cost": costing.of(running),
+        "paused": running.is_paused,
     }
+
+
+def switched(running: LiveRun, paused: bool) -> Json:
+    """Pause a run, or let it go on; returns what is new in its state. Raises GilkError; then nothing has changed."""
+    running.pause() if paused else running.resume()
+    return {"paused": running.is_paused}
 
 
 def why_over(running: LiveRun) -> Json:

@@ -32,14 +32,14 @@ from gilk.web.costing import Costing
 from gilk.web.d_answers import DAnswers
 from gilk.web.d_limits import TOO_SLOW
 from gilk.web.forked import ForkedWorker
-from gilk.web.frames import Message, ServerChannel, ServerEnded, told
-from gilk.web.host import state_of, why_over
+from gilk.web.frames import Message, ServerChannel, ServerEnded, answered, told
+from gilk.web.host import state_of, switched, why_over
 from gilk.web.kept_output import KeptOutput
 from gilk.web.pace import Pace
 from gilk.web.printing import PrintingHost
 from gilk.web.summing import LeftOutError, SummingUp
 from gilk.web.trace_host import trace_state, traced_report
-from gilk.web.worker import LookAnswers, answered
+from gilk.web.worker import LookAnswers
 
 Json = dict[str, Any]
 _LOOKS: Final = 500  # the ms between two looks whether the server is still there, while the machine starts
@@ -57,6 +57,7 @@ class LabHost:
         self._looks = LookAnswers(kernel.subject)
         self._writing = self._new_writing()
         self._busy = False  # whether a session is in the kernel
+        self._running: LiveRun | None = None  # the session, if it is one of instruments
         self._next_look = 0.0  # when to look whether modules have changed, by time.monotonic()
         self._output = KeptOutput()
         self._ending = False  # whether the session is to end
@@ -66,6 +67,7 @@ class LabHost:
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
         own: dict[str, Callable[..., Json]] = {"state": self.state, "end": self._end, "leave-out": self._leave_out}
+        own["pause"] = self._pause
         own |= dict.fromkeys((*self._sessions(), *(["survey"] if self._busy else [])), self._refuse)
         return {**self._looks.answers(), **own}
 
@@ -82,6 +84,11 @@ class LabHost:
         """End the session, if there is one."""
         self._ending = True
         return {}
+
+    def _pause(self, paused: bool) -> Json:
+        """Pause the session, if it is one of instruments, or let it go on. Raises GilkError; then nothing has
+        changed."""
+        return {} if self._running is None else switched(self._running, paused)
 
     def _leave_out(self) -> Json:
         """Leave out the report of the session, if there is one, as soon as its file is complete."""
@@ -163,11 +170,13 @@ class LabHost:
         return partial(self._run, running)
 
     def _run(self, running: LiveRun, first: Message) -> None:
+        self._running = running
         try:
             with suppress(ServerEnded):
                 self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
             running.wait(None, self._ends, lambda progress: self._show(partial(self._now, running, progress)))
         finally:
+            self._running = None
             summing, spent = SummingUp(self._channel, self._has_no_reader), why_over(running)
             summing.out(running.take_out())
             progress = running.progress()

@@ -29,6 +29,13 @@ def pages() -> list[str]:
     return [name for name in found if _NAME.fullmatch(name) and name.partition("/")[0] not in _HIDDEN]
 
 
+def titles() -> dict[str, str]:
+    """The first heading of each page."""
+    root = place()
+    found = {name: re.search(r"^# (.*)", (root / f"{name}.md").read_text(), re.MULTILINE) for name in pages()}
+    return {name: heading[1] if heading is not None else name for name, heading in found.items()}
+
+
 def page(name: str) -> str:
     """The text of a page. Raises ToldError `no-such-page`, `no-manual`."""
     if name not in pages():

@@ -146,7 +146,7 @@ class Window:
         """The list of pages; or the text of one of them, or one paragraph of it."""
         name, heading = request.query_params.get("page", ""), request.query_params.get("at", "")
         if not name:
-            return {"pages": manual.pages()}
+            return {"pages": manual.pages(), "titles": manual.titles()}
         return {"page": name, "text": manual.paragraph(name, heading) if heading else manual.page(name), "at": heading}
 
     async def status(self, _request: Request) -> Json:
@@ -304,6 +304,14 @@ class Window:
         self.audit.note("end", f"# session {session.number}", str(session.restored))
         return session.shown()
 
+    async def pause(self, request: Request) -> Json:
+        """Pause a session of instruments, or let it go on."""
+        asked = await given(request, session=int, paused=bool)
+        session = self.sessions.get(asked["session"])
+        await self.sessions.pause(session, asked["paused"])
+        self.audit.note("pause" if asked["paused"] else "resume", f"# session {session.number}")
+        return session.shown()
+
     async def leave_out(self, request: Request) -> Json:
         """End a session that is being summed up without its report."""
         asked = await given(request, session=int)
@@ -359,7 +367,7 @@ def routes(window: Window) -> list[BaseRoute]:
         KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
         "/session": window.instruments.begin, "/session/c": window.instruments.begin_c,
         "/c/check.json": window.instruments.check_c, "/session/d": window.begin_d, "/session/end": window.end,
-        "/session/leave-out": window.leave_out, "/end": window.end_all,
+        "/session/pause": window.pause, "/session/leave-out": window.leave_out, "/end": window.end_all,
         "/experiment/{file}/check.json": window.experiments.check,
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,

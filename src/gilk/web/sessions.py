@@ -30,6 +30,9 @@ class SessionChild(Protocol):
     async def leave_out(self) -> None:
         """Have the session, whose file is complete, end without a report."""
 
+    async def ask(self, what: str, **given: Any) -> Json:
+        """The answer to a question. Raises ToldError."""
+
 
 class SessionMachine(SessionChild, Protocol):
     """A machine that has sessions."""
@@ -250,6 +253,15 @@ class Sessions:
         ended = [number for number, each in self._all.items() if each.end]
         for number in ended[: max(0, len(self._all) - _MOST)]:
             del self._all[number]
+
+    async def pause(self, session: WebSession, paused: bool) -> None:
+        """Let no probe of a session fire, or let them fire again. Raises ToldError; then nothing has changed."""
+        if session.child is None or session.end or "report" in session.state or session.state.get("out"):
+            raise ToldError("session-over", f"session {session.number} is over", "begin another one", 409)
+        if not session.state.keys().isdisjoint(("aggregations", "planned", "trace")):
+            hint = "take it out; on its page, Pause the view lets the page stand still"
+            raise ToldError("not-pausable", "only sessions of instruments are paused", hint, 409)
+        session.told(await session.child.ask("pause", paused=paused))
 
     async def end(self, session: WebSession, why: str = "you ended it") -> None:
         """Take everything out. The report of a trace may come later."""

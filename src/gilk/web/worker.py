@@ -6,7 +6,6 @@ python -m gilk.web.worker READING WRITING
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +20,7 @@ from gilk.render.names import learn, readable, with_names
 from gilk.render.survey import REASONS
 from gilk.spec.point import Spec
 from gilk.web import search
-from gilk.web.frames import Message, ServerChannel, ServerEnded, told
+from gilk.web.frames import Answers, ServerChannel, ServerEnded, answered
 from gilk.web.grants import KERNEL
 from gilk.web.limited import limited
 from gilk.web.search import SymbolRow
@@ -42,7 +41,7 @@ class LookAnswers:
         self._of_image = lru_cache(maxsize=64)(self._read)
         self._kept_graph = lru_cache(maxsize=16)(self._graph)
 
-    def answers(self) -> Mapping[str, Callable[..., Json]]:
+    def answers(self) -> Answers:
         return {each.__name__: each for each in (self.images, self.symbols, self.survey, self.function, self.preview)}
 
     def images(self, target: str) -> Json:
@@ -217,14 +216,7 @@ def _row(row: SymbolRow) -> Json:
     }
 
 
-def answered(message: Message, answers: Mapping[str, Callable[..., Json]]) -> Message:
-    try:
-        return {"id": message["id"], "ok": answers[message["ask"]](**message["given"])}
-    except GilkError as error:
-        return {"id": message["id"], "error": told(error)}
-
-
-def serve(channel: ServerChannel, answers: Mapping[str, Callable[..., Json]]) -> None:
+def serve(channel: ServerChannel, answers: Answers) -> None:
     """Answer questions until the server ends."""
     try:
         while True:

@@ -217,7 +217,7 @@ static unsigned form_of_two(gilk_u8 op)
 	if ((op & 0xf0) == 0x90 || (op & 0xf0) == 0x40) /* setcc, cmovcc */
 		return KNOWN | MODRM | ((op & 0xf0) == 0x40 ? WRITES_REG : WRITES_RM);
 	switch (op) {
-	case 0x31: case 0xa2: /* rdtsc, cpuid */
+	case 0x31: case 0xa2: /* the time stamp counter, the kind of processor */
 		return KNOWN;
 	case 0xb0: case 0xb1: case 0xc0: case 0xc1: case 0xab: case 0xb3:
 		return KNOWN | MODRM | WRITES_RM | WRITES_REG;
@@ -227,7 +227,7 @@ static unsigned form_of_two(gilk_u8 op)
 		return KNOWN | MODRM;
 	case 0xba:
 		return KNOWN | MODRM | BYTE | WRITES_RM;
-	case 0xae: /* rdfsbase; fences */
+	case 0xae: /* the base of fs; fences */
 		return KNOWN | MODRM | WRITES_RM;
 	}
 	return 0;

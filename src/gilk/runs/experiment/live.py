@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gilk.runs.experiment.items import ItemState, refused_points
+from gilk.runs.experiment.items import Deployment, ItemState, refused_points
 from gilk.runs.experiment.run import Staged
 from gilk.runs.guest import KernelGuest
 from gilk.runs.live import LiveRun
@@ -26,9 +26,14 @@ class StagedLiveRun(LiveRun, Staged):
 
     def stages(self) -> dict[str, Any]:
         """The states of the instruments, and the counts of edges, as JSON values: `happened`, without the refused
-        points."""
+        points, and with the `pauses`."""
         found = self.happened()
-        return {**found, "instruments": [{**each, "refused_points": []} for each in found["instruments"]]}
+        told = [{**each, "refused_points": []} for each in found["instruments"]]
+        return {**found, "instruments": told, "pauses": self.pauses}
+
+    def _is_due(self, placed: Deployment, now: float) -> bool:
+        """As always, but while it is paused nothing is put in: that is due at its end."""
+        return super()._is_due(placed, now) and not (self.is_paused and placed.state is ItemState.WAITING)
 
     @property
     def is_spent(self) -> bool:

@@ -163,8 +163,7 @@ class Staged(Run):
 
     def _change(self, now: float, first: bool = False) -> None:
         for placed in self.placed:
-            due = placed.due
-            if due is None or due > now:
+            if not self._is_due(placed, now):
                 continue
             if placed.pid in self._presence.ended:
                 placed.ended(self._since(time.monotonic_ns()))
@@ -176,6 +175,10 @@ class Staged(Run):
                 if first:
                     raise
                 self._failed(placed, began, error)
+
+    def _is_due(self, placed: Deployment, now: float) -> bool:
+        """Whether an instrument is to be put in, or taken out, ``now`` seconds after the start."""
+        return placed.due is not None and placed.due <= now
 
     def _put_in(self, placed: Deployment) -> None:
         began = time.monotonic_ns()

@@ -73,8 +73,8 @@ export function happened(state) {
   const end = state.end ? Math.max(now, 0.001) : null;
   const rows = placed.map((one) => ({ name: one.target && state.planned ? `${one.instrument}, ${one.target}` : one.instrument, kind: one.failure ? "failed" : "",
     draw: (y, x) => [bar(y, x(one.start_s), x(one.stop_s ?? planned.duration ?? whole), "planned"),
-      one.in ? s("rect", { class: "actual", x: x(since(one.in[1], done)), y: y + 12, height: 4,
-        width: Math.max(2, x(one.out ? since(one.out[1], done) : end ?? now) - x(since(one.in[1], done))) }) : null] }));
+      one.in ? active(since(one.in[1], done), one.out ? since(one.out[1], done) : end ?? now, done).map(([from, to]) =>
+        s("rect", { class: "actual", x: x(from), y: y + 12, height: 4, width: Math.max(2, x(to) - x(from)) })) : null] }));
   if (!rows.length) return null;
   const timed = state.planned || placed.some((one) => one.start_s || one.stop_s !== null);
   return h("section", { "aria-label": "Experiment" }, h("h2", null, "When each instrument is in"),
@@ -91,6 +91,18 @@ export function happened(state) {
       ["Refused", "number", (one) => number(one.refused)],
       ...(placed.some((one) => one.failure) ? [["Failure", "", (one) => one.failure]] : []),
     ], placed)));
+}
+
+// The parts of the time from one second to another in which the session was not paused.
+function active(from, to, done) {
+  const parts = [];
+  for (const [begin, end] of done.pauses ?? []) {
+    const [low, high] = [since(begin, done), end === null ? to : since(end, done)];
+    if (high <= from || low >= to) continue;
+    if (low > from) parts.push([from, low]);
+    from = Math.min(high, to);
+  }
+  return from < to || !parts.length ? [...parts, [from, to]] : parts;
 }
 
 // What an instrument does now, in a word; of one that is taken out at its hits also how many points are still to be hit.

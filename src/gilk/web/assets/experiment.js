@@ -36,7 +36,7 @@ export async function experiment(place, id) {
   }
 
   function stands() {
-    said.textContent = saved() ? "The file has this text." : digest ? "The file has another text: this one is not saved." : "There is no such file yet.";
+    said.textContent = saved() ? "The file has this text." : digest ? "The file has another text: this one is not saved." : "This file is not there yet: Begin or Save writes it.";
   }
 
   async function look() {

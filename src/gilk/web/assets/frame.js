@@ -63,13 +63,14 @@ async function allOut() {
 
 let noticed = 0;
 
+// Show a notice in place of the last one; '' removes that one.
 export function notice(text) {
   dispatchEvent(new CustomEvent("gilk-notice", { detail: text }));
 }
 
 export function showNotice(text) {
   noticed = Date.now();
-  show(document.getElementById("notice"), h("p", null, text));
+  show(document.getElementById("notice"), text ? h("p", null, text) : null);
 }
 
 // Remove the notice of an earlier page. A fresh notice, about how the reader came to this page, stays.

@@ -20,7 +20,7 @@ export async function overview(place) {
     const words = field.value.toLowerCase();
     const shown = found.processes.filter((one) => `${one.pid} ${one.names.join(" ")}`.toLowerCase().includes(words));
     const files = found.programs.filter((one) => one.path.toLowerCase().includes(words));
-    show(rows, shown.length ? processes(shown) : h("p", null, words ? "No such process is within the window's reach." : "No process is within the window's reach."),
+    show(rows, shown.length ? processes(shown) : h("p", null, words ? "No such process is within the window's reach." : "No process is within the window's reach. gilk web --pid N reaches one, --user NAME all of a user."),
       found.programs.length ? h("h2", null, "Programs") : null, files.length ? programs(files) : null,
       found.programs_left_out ? h("p", null, `and ${plural(found.programs_left_out, "file")} that the list has no room for`) : null);
   }

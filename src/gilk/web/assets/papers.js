@@ -15,8 +15,8 @@ export async function doctor(place) {
     table("Findings", [
       ["State", "word", (one) => h("span", { class: `state ${one.status}` }, WORDS[one.status])],
       ["Check", "word", (one) => one.name],
-      ["Found", "told", (one) => one.found],
-      ["It means", "told", (one) => (one.status === "ok" ? one.means : [h("p", null, one.means), one.fix ? h("p", null, `→ ${one.fix}`) : null])],
+      ["Found, and what it is about", "told", (one) => [one.found, h("div", { class: "hint" }, one.means),
+        one.status === "ok" || !one.fix ? null : h("p", null, `→ ${one.fix}`)]],
     ], found.checks),
     command(found.command));
 }
@@ -28,11 +28,14 @@ export async function about(place) {
     h("p", null, "Everything that is done here is written to ", h("code", null, found.audit), "."));
 }
 
+const PARTS = [["", ""], ["cli/", "Commands"], ["d/", "D"], ["aspect/", "Aspects"]]; // the directories of the documentation
+
 export async function help(place, page) {
   if (!page) {
-    const { pages } = await get("/help.json");
-    show(place, h("h1", null, "Help"),
-      h("ul", { class: "columns" }, pages.map((name) => h("li", null, h("a", { href: `/help/${name}` }, name)))));
+    const { pages, titles } = await get("/help.json");
+    show(place, h("h1", null, "Help"), PARTS.map(([folder, heading]) => h("section", null, heading ? h("h2", null, heading) : null,
+      h("ul", { class: "columns" }, pages.filter((name) => name.slice(0, name.lastIndexOf("/") + 1) === folder)
+        .map((name) => h("li", null, h("a", { href: `/help/${name}` }, titles[name])))))));
     return;
   }
   const found = await get(`/help.json?page=${encodeURIComponent(page)}`);
@@ -60,7 +63,8 @@ function* blocks(text, page) {
         else items[items.length - 1] += ` ${each.trim()}`;
       }
       yield h("ul", null, items.map((each) => h("li", null, ...inline(each.replace(/^\s*([-*]|\d+\.) /, ""), page))));
-    } else if (line.trim()) {
+    } else if (/^(!\[|<!--)/.test(line)) continue; // pictures, which are for pages elsewhere, and comments
+    else if (line.trim()) {
       const more = taken(lines, (each) => each.trim() && !/^(#|```|\||[-*] )/.test(each));
       yield h("p", null, ...inline([line, ...more].join(" "), page));
     }

@@ -9,11 +9,11 @@ import { follow, get, post } from "./talk.js";
 
 export function sessionRows(sessions) {
   return table("Sessions", [
-    ["Session", "", (one) => h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`)],
-    ["Instruments", "", (one) => lines(one.requests.join(", ").trim())],
-    ["Hits", "number", (one) => number(one.hits ?? 0)],
+    ["Session", "told", (one) => [h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`),
+      h("div", { class: "hint" }, lines(one.requests.join(", ").trim()))]],
+    ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
     ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
-    ["State", "", (one) => (one.end ? `over: ${one.end}` : "goes on")],
+    ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.paused ? "paused" : "goes on")],
   ], sessions);
 }
 
@@ -25,6 +25,7 @@ export async function session(place, text) {
   const grown = h("div");
   const out = h("button", { class: "main", onclick: async () => {
     out.disabled = true;
+    notice("");
     try {
       await post("/session/end", { session: first.number });
     } catch (error) {
@@ -32,6 +33,15 @@ export async function session(place, text) {
     }
   } }, "Take out");
   const rates = new Rates();
+  const halt = h("button", { hidden: true, title: "The probes do not fire until Resume; counts stand", onclick: async () => {
+    halt.disabled = true;
+    try {
+      await post("/session/pause", { session: first.number, paused: !latest.paused });
+    } catch (error) {
+      notice(`${error.message} (${error.slug})`);
+    }
+    halt.disabled = false;
+  } }, "Pause");
 
   const counting = new Counting(first.number);
   let [latest, still] = [first, false];
@@ -44,6 +54,8 @@ export async function session(place, text) {
   // The news of a session that is over, or is being taken out, are shown at once.
   function heard(state) {
     latest = state;
+    halt.hidden = state.paused === undefined || Boolean(state.end || state.out);
+    halt.textContent = state.paused ? "Resume" : "Pause";
     if (state.end || state.out) still = false;
     pause.hidden = Boolean(state.end || state.out);
     if (!still) told(state);
@@ -52,13 +64,14 @@ export async function session(place, text) {
   function told(state) {
     out.disabled = Boolean(state.end) || isOut(state);
     show(outcome, isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
-      : state.end ? h("p", { role: "status" }, "Taking everything out …") : null);
+      : state.end ? h("p", { role: "status" }, "Taking everything out …")
+        : state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null);
     counting.told(state);
     const now = rates.of(state);
     renew(grown, state.aggregations);
     show(above, facts(state), traced(state), state.planned || state.stages?.instruments ? happened(state) : null, written(state));
     const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), costs(state.cost), records(state.last ?? []),
+    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), costs(state.cost, state.drops), records(state.last ?? []),
       refusedPoints(state), ofInstruments ? printed(state) : null);
   }
   show(place,
@@ -66,7 +79,7 @@ export async function session(place, text) {
     first.aggregations ? h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])) : h("p", null, first.requests.join(", ")),
     first.workload ? h("p", null, "Meanwhile in the lab: ", h("code", null, first.workload)) : null,
     blocksOf(first),
-    h("p", { class: "acts" }, out, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
+    h("p", { class: "acts" }, out, halt, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
     outcome, counting.place, above, grown, figures, command(first.command, first.python));
   heard(first);
   return follow(first.number, heard);
@@ -142,7 +155,7 @@ function ended(state) {
 }
 
 // A trace: what it waits for, and when it is over where it is.
-function traced(state) {
+export function traced(state) {
   if (!state.trace) return null;
   const { report } = state;
   const filed = state.summing?.filed;
@@ -151,6 +164,8 @@ function traced(state) {
   return h("section", null, h("h2", null, "The trace"),
     (report ? report.kept : filed) ? h("p", null, h("a", { href: `${file}/timeline` }, "Time line"), ", ", h("a", { href: `${file}/tree` }, "tree"), ", ",
       h("a", { href: `${file}/flame` }, "flame graph"), ` of ${state.trace.name}`) : h("p", null, "There is no file of it."),
+    report?.trace?.calls === 0 && report.trace.omitted?.length ? h("p", null, "All that ran is called so often that following it would slow the program down: ",
+      h("a", { href: `/target/${state.target}/trace?all=1` }, "follow it all the same"), ".") : null,
     report?.text ? h("pre", { tabindex: 0, class: "printed", role: "region", "aria-label": "Report" }, lines(report.text)) : null);
 }
 
@@ -166,24 +181,29 @@ export function facts(state) {
 
 // The last lines that a D program has printed.
 function printed(state) {
-  if (state.printed === undefined) return null;
+  if (state.printed === undefined || (state.planned && !state.printed && !state.planned.workload)) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
     h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
 }
 
-// The hits of each point per second, between two states that are a second apart; none at the end.
+// The hits of each point per second, between two states that are a second apart; none of a session that is paused.
 export class Rates {
   of(state) {
-    const before = this.before;
     const now = state.seconds ?? 0; // the first state comes before the first count
+    if (state.paused) {
+      this.before = { seconds: now, counts: { ...state.counts } };
+      this.rates = {};
+      return this.rates;
+    }
+    const before = this.before;
     if (!before || now - before.seconds > 0.9) {
       const entries = Object.entries(before ? state.counts ?? {} : {});
       this.rates = Object.fromEntries(entries.map(([point, count]) =>
         [point, (count - (before.counts[point] ?? 0)) / (now - before.seconds)]));
       this.before = { seconds: now, counts: { ...state.counts } };
     }
-    return state.end ? {} : this.rates;
+    return this.rates;
   }
 }
 
@@ -195,7 +215,7 @@ export function counts(state, rates) {
     table("Hits of each point", [
       ["Point", "", ([point]) => point],
       ["Hits", "number", ([, count]) => number(count)],
-      ["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")],
+      ...(state.end ? [] : [["Now", "number", ([point]) => (point in rates ? `${short(rates[point])}/s` : "")]]),
       ["Share", "lesser", ([, count]) => bar(count / most)],
     ], rows.slice(0, 200)),
     rows.length > 200 ? h("p", null, `and ${plural(rows.length - 200, "point")} with fewer hits`) : null);
@@ -227,13 +247,14 @@ function percent(share) {
 }
 
 // What the probes have taken of the program, point by point. It stays open while it is drawn anew.
-function costs(cost) {
+function costs(cost, dropped) {
   if (!cost?.points.length) return null;
   const place = h("details", { class: "cost", open: sessionStorage.getItem("cost open") === "yes",
     ontoggle: () => sessionStorage.setItem("cost open", place.open ? "yes" : "no") },
   h("summary", null, "What the probes cost"),
   h("p", null, "About: the hits, times what a hit takes. That was measured on this machine, in a small program of gilk's own; it is the least that a hit takes. ",
-    cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes.` : ""),
+    cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes. ` : "",
+    dropped ? "Hits whose records were dropped are not in it." : ""),
   table("Cost of each point", [
     ["Point", "name", (one) => one.point],
     ["Instrument", "lesser", (one) => one.instrument],

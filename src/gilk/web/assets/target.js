@@ -85,7 +85,9 @@ export async function symbols(place, id) {
       const found = await get(`/target/${id}/symbols.json?${words}`, waiting.signal);
       drawn(found, listed);
     } catch (error) {
-      if (error.name !== "AbortError") show(rows, refused(error));
+      if (error.name === "AbortError") return;
+      counted.textContent = "";
+      show(rows, refused(error));
     }
   }
 

@@ -4,15 +4,17 @@
 import { h } from "./dom.js";
 import { notice } from "./frame.js";
 
+let fields = 0; // on this page until now: the target's page and the list below have one each
+
 // The field. `add` is given what was typed.
 export function typedField(target, add) {
   const example = target === "lab" ? "kernel:vfs_read:entry=count" : "libc:write:entry=time";
-  const field = h("input", { "aria-label": "Points and instrument", autocomplete: "off", spellcheck: "false", placeholder: example });
+  const field = h("input", { id: `typed${++fields}`, autocomplete: "off", spellcheck: "false", placeholder: example });
   return h("form", { class: "field wide typed", onsubmit: (event) => {
     event.preventDefault();
     const text = field.value.trim();
     if (!/^[^=]+=[^=]+$/.test(text)) return notice(`That is POINTS=INSTRUMENT, as ${example}, or FUNCTIONS=@STRATEGY.`);
     field.value = "";
     return add(text);
-  } }, h("span", null, "Instrument by name:"), field, h("button", null, "Add"), h("a", { href: "/help/cli/run" }, "What can be typed"));
+  } }, h("label", { for: field.id }, "Points and instrument"), field, h("button", null, "Add"), h("a", { href: "/help/cli/run" }, "What can be typed"));
 }
