@@ -133,8 +133,17 @@ SECOND = SecondFrame(code=0x900800, at=0x40000)
 STATE, STATE_AT = bytes(range(256)) * 2 + bytes(64), 0x20000  # an extended state without a size of its own
 
 
-def at_place(start: int, noted: bool) -> Bytes:
-    """Memory with a signal frame at ``start``, and room for a second frame."""
+#: A handler sees the original rax, rcx and flags, which a patch has saved in the words from its stack pointer on, 136
+#: bytes below the original one (GILK_FRAME_..., native/abi/gilk_abi.h).
+EXCHANGED = 0b11 | 1 << 16 | 17 << 20
+UNDER_WAY = 1 << 17
+IN_PATCH, ZERO, CARRY = (0x1111, 0x2222), 1 << 6, 1
+FLAGS_AT = 48 + 8 * 17
+
+
+def at_place(start: int, noted: bool, frame: int = 0) -> Bytes:
+    """Memory with a signal frame at ``start``, and room for a second frame. ``noted``: there is a note on it, with
+    ``frame``."""
     content = bytearray(FRAME_SIZE + 64)
     for number in range(16):
         content[48 + 8 * number : 56 + 8 * number] = (number + 1).to_bytes(8, "little")
@@ -142,9 +151,11 @@ def at_place(start: int, noted: bool) -> Bytes:
     content[176:184] = (SHOWN if noted else OLD).to_bytes(8, "little")
     content[232:240] = STATE_AT.to_bytes(8, "little")
     if noted:
-        note = (NOTE_MAGIC, OLD, SHOWN, start + 0x400)
-        content[240:272] = b"".join(word.to_bytes(8, "little") for word in note)
-    return Bytes({start: bytes(content), STATE_AT: STATE, SECOND.at: bytes(4096)})
+        note = (NOTE_MAGIC, OLD, SHOWN, start + 0x400, frame)
+        content[240:280] = b"".join(word.to_bytes(8, "little") for word in note)
+    content[FLAGS_AT : FLAGS_AT + 8] = CARRY.to_bytes(8, "little")
+    saved = b"".join(word.to_bytes(8, "little") for word in (*IN_PATCH, ZERO))
+    return Bytes({start: bytes(content), start + 0x400 - 136: saved, STATE_AT: STATE, SECOND.at: bytes(4096)})
 
 
 def goes_on_with(memory: Bytes) -> ContextRegisters | None:
@@ -158,23 +169,23 @@ def goes_on_with(memory: Bytes) -> ContextRegisters | None:
 
 
 @pytest.mark.parametrize("second", [None, SECOND], ids=["one-frame", "two-frames"])
-@pytest.mark.parametrize("noted", [False, True])
+@pytest.mark.parametrize(("noted", "exchanged"), [(False, 0), (True, 0), (True, EXCHANGED)])
 @pytest.mark.parametrize("target", [NEW, NEW + 8], ids=["shown", "elsewhere"])
 @pytest.mark.parametrize(("depth", "more"), [(0, 0), (136, 0), (136, 1)])
 def test_a_context_goes_on_with_registers_of_one_kind_if_writing_stops_anywhere(
-    noted: bool, target: int, depth: int, more: int, second: SecondFrame | None
+    noted: bool, exchanged: int, target: int, depth: int, more: int, second: SecondFrame | None
 ) -> None:
     """The frame lies at each place of a page; the context goes on with the old registers or with the new ones, with the
     address that belongs to them, after each of the writes, and when they are undone."""
     rewrites = 0
     places = range(0x10000 - 512, 0x10000, 8)
     for start in places:
-        memory = at_place(start, noted)
+        memory = at_place(start, noted, exchanged)
         before = goes_on_with(memory)
         assert before is not None and before.rip == OLD
         general = [value + more for value in before.general]
         general[4] += depth
-        after = replace(before, general=tuple(general), rip=target)
+        after = replace(before, general=tuple(general), rip=target, stored=())
         pieces = rewritten(memory.frame(), after, memory, second)
         rewrites += bool(pieces)
         for piece in pieces:
@@ -190,3 +201,29 @@ def test_a_context_goes_on_with_registers_of_one_kind_if_writing_stops_anywhere(
     #: The kernel puts no frame where the stack pointer is the last word of a page (its frames are at 8 of 16).
     apart = sum((start + RSP + 8) % 4096 == 0 for start in places)
     assert rewrites > 40 and (second is None or rewrites >= len(places) - apart)
+
+
+def test_a_frame_with_the_original_state_has_the_registers_of_the_patch_in_its_words() -> None:
+    memory = at_place(0x10000, True, EXCHANGED)
+    found, frame = registers_of(memory.frame(), memory), memory.frame()
+    shown = goes_on_with(at_place(0x10000, False))
+    assert found is not None and shown is not None and frame.is_whole
+    below = 0x10400 - 136
+    assert found.general == (*IN_PATCH, *shown.general[2:4], below, *shown.general[5:])
+    assert (found.rip, found.flags, shown.flags) == (OLD, ZERO, CARRY)
+    assert found.stored == ((below, shown.general[0]), (below + 8, shown.general[1]), (below + 16, 1 << 8))
+
+
+def test_registers_that_are_just_being_exchanged_are_not_known() -> None:
+    """Nor does the stack pointer have to be the one that was noted, yet."""
+    memory = at_place(0x10000, True, EXCHANGED | UNDER_WAY)
+    memory.write(0x10000 + 168, bytes(8))
+    frame = memory.frame()
+    assert frame.note is not None and not frame.is_whole and registers_of(frame, memory) is None
+
+
+@pytest.mark.parametrize(("target", "there"), [(SHOWN, ()), (NEW + 8, ((0x10000 + 176, NEW + 8),))])
+def test_a_frame_with_the_original_state_only_loses_its_note(target: int, there: tuple[tuple[int, int], ...]) -> None:
+    """It goes elsewhere first, if it has to: the registers are those that it has there, too."""
+    frame = at_place(0x10000, True, EXCHANGED).frame()
+    assert frame.moved(target) == (*there, (0x10000 + 240, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gilk.targets.frame_writes import lead, second_frame
+from gilk.targets.frame_writes import lead, let_go, second_frame
 from gilk.targets.frames import SignalFrame, registers_of
 from gilk.targets.held import Held
 from gilk.targets.remains import Remains
@@ -31,6 +31,9 @@ class AbandonedContexts:
         frames = self._waiting_in(threads, remains)
         shown = remains.shown(self._memory) if frames else []
         for frame in frames:
+            if frame.is_whole:
+                let_go(frame, self._memory)
+                continue
             registers = registers_of(frame, self._memory) if frame.is_below and self._process.now() < until else None
             places = next((places for places in shown if places.in_patch(frame.place)), None)
             if registers is not None and places is not None:

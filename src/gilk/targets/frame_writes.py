@@ -25,6 +25,7 @@ from gilk.values import dataclass
 _CONTEXT: Final = 304  # bytes of struct ucontext; the registers are at 40, the address of the extended state at 224
 _REGISTERS_AT: Final = 40
 _STATE_AT: Final = _REGISTERS_AT + 23 * 8
+_NOTE_AT: Final = 232  # GILK_NOTE, native/abi/gilk_abi.h
 _SOFTWARE, _MAGIC = 464, 0x46505853  # struct _fpx_sw_bytes in the extended state (asm/sigcontext.h)
 _LEAST_STATE, _MOST_STATE = 512, 1 << 14  # bytes; the latter holds AMX's
 _ALIGNMENT: Final = 64
@@ -60,17 +61,18 @@ class SecondFrame:
         if state is None:
             return None
         context[_REGISTERS_AT : _REGISTERS_AT + REGISTERS.size] = new[: REGISTERS.size]
+        context[_NOTE_AT : _NOTE_AT + 8] = bytes(8)
         gap = -_CONTEXT % _ALIGNMENT
         _WORD.pack_into(context, _STATE_AT, self.at + _CONTEXT + gap if state else 0)
         return bytes(context) + bytes(gap) + state
 
     def led_to(self, new: bytes) -> bytes:
         """The registers at the start of ``new``, and the note at its end if it has one, but those of a frame that leads
-        here."""
+        here; the note does not count there."""
         words = list(REGISTERS.unpack_from(new))
         words[_RSP // 8], words[_RIP // 8] = self.at, self.code
-        note = _noted(self.code, self.at) if len(new) > REGISTERS.size else b""
-        return REGISTERS.pack(*words) + new[REGISTERS.size : len(new) - len(note)] + note
+        away = REGISTERS.pack(*words) + new[REGISTERS.size :]
+        return away if len(new) == REGISTERS.size else away[: -NOTE_WORDS.size] + bytes(8) + away[8 - NOTE_WORDS.size :]
 
 
 def _state(address: int, memory: Memory) -> bytes | None:
@@ -105,7 +107,8 @@ def rewritten(
     if len(whole) == 1:
         return whole
     if len(parts) < 2 and (registers.rip, registers.general[asm.RSP]) != (note.shown, frame.rsp):
-        return (*parts, *_pieces(note.at, old[end:], new[end:]))
+        plain = old[end:-8] + bytes(8)  # without an exchange, which must not be that of the new address
+        return (*parts, *_pieces(note.at, old[end:], plain), *_pieces(note.at, plain, new[end:]))
     return _by_second_frame(start, old, new, second, frame, memory)  # the note may lead on between two writes
 
 
@@ -126,6 +129,12 @@ def lead(frame: SignalFrame, out: ContextRegisters, memory: Memory, second: Seco
     for piece in pieces:
         memory.write(piece.at, piece.data)
     if pieces and frame.note is not None:
+        memory.write(frame.note.at, bytes(8))
+
+
+def let_go(frame: SignalFrame, memory: Memory) -> None:
+    """Have a context whose handler sees the original state go on with that, while the code has no patches."""
+    if frame.note is not None:
         memory.write(frame.note.at, bytes(8))
 
 
@@ -161,7 +170,7 @@ def _packed(registers: ContextRegisters) -> bytes:
 
 def _noted(rip: int, rsp: int) -> bytes:
     """A note that leads a context to where its handler was shown that it is."""
-    return NOTE_WORDS.pack(NOTE_MAGIC, rip, rip, rsp)
+    return NOTE_WORDS.pack(NOTE_MAGIC, rip, rip, rsp, 0)
 
 
 def _pieces(start: int, old: bytes, new: bytes) -> Iterator[FrameWrite]:

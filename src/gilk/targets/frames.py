@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from gilk.arch import asm
 from gilk.targets.bounds import Bounds
 from gilk.targets.maps import Mapping
 from gilk.targets.memory import Memory, stretches
@@ -28,8 +29,8 @@ _MOST_STACK = 64 << 20
 _MOST_STACKS = 64  # of one thread; a program can write frames that lead anywhere
 _NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
 NOTE_MAGIC: Final = 0x9D1C5A3B6B6C6967
-FRAME_SIZE: Final = _NOTE + 32  # bytes of a frame that are read
-_WORD, NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
+FRAME_SIZE: Final = _NOTE + 40  # bytes of a frame that are read
+_WORD, NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<5Q"), struct.Struct("<QI4xQ")
 #: The general registers in a frame, by their numbers, in the order of struct sigcontext_64; behind them are rip and the
 #: flags.
 ORDER: Final = (8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4)
@@ -41,23 +42,37 @@ _SELECTORS, _SELECTORS_AT = struct.Struct("<3H"), 8 + 40 + 18 * 8  # cs, gs, fs 
 _KERNELS = tuple((code, 0, 0) for code in (0x33, 0x23, 0xE033, 0xE023))
 
 
+#: Parts of struct gilk_note, frame (GILK_FRAME_... of native/abi/gilk_abi.h).
+_FLAGS, _UNDER_WAY, _DEPTH, _WORDS, _FIELD = 16, 1 << 17, 20, 32, 0xFFF
+_ARITHMETIC, _BY_LAHF, _OVERFLOW = 0x8D5, 0xD5, 1 << 11
+
+
 @dataclass(frozen=True, slots=True)
 class ContextRegisters:
-    """The registers of a context: ``general`` in the order of their numbers (rax, rcx, rdx, rbx, rsp, ...)."""
+    """The registers of a context: ``general`` in the order of their numbers (rax, rcx, rdx, rbx, rsp, ...).
+    ``stored``: words of its stack, (address, value), that hold something else just now."""
 
     general: tuple[int, ...]
     flags: int
     rip: int
+    stored: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """The runtime's note on a signal frame (struct gilk_note) at address ``at``: the thread was at ``actual``, and its
-    handler sees ``shown``."""
+    handler sees ``shown``. ``frame``: how the registers that the handler sees differ from those at ``actual``; 0: not
+    at all."""
 
     at: int
     actual: int
     shown: int
+    frame: int = 0
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the runtime is just exchanging the registers that the handler sees."""
+        return bool(self.frame & _UNDER_WAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +95,63 @@ class SignalFrame:
         return self.alternate is not None or 0 < self.rsp - self.slot < _MOST_BELOW
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the frame has the original state of a thread that was interrupted amid a patch: without its note, the
+        thread goes on without the patch."""
+        note = self.note
+        return note is not None and note.frame != 0 and not note.under_way and self.rip == note.shown
+
+    @property
     def place(self) -> int:
         """The address at which the thread will go on."""
         return self.note.actual if self.note and self.rip == self.note.shown else self.rip
 
     def moved(self, address: int) -> tuple[tuple[int, int], ...]:
         """The writes, (address, value), after which the thread goes on at ``address``; also if the runtime was
-        interrupted while it wrote the note, before the handler was shown anything."""
+        interrupted while it wrote the note, before the handler was shown anything. A frame that has the original state
+        already only loses its note."""
         note = self.note
         if note is None or self.rip not in (note.shown, note.actual):
             return ((self.slot, address),)
+        if note.frame:
+            there = () if address == self.rip else ((self.slot, address),)
+            return (*there, (note.at, 0))
         shown = ((note.at + 16, address),) if self.rip == note.shown else ()
         return (self.slot, address), (note.at + 8, address), *shown
 
 
 def registers_of(frame: SignalFrame, memory: Memory) -> ContextRegisters | None:
-    """The registers that the frame will restore, with ``rip`` where its context goes on; None if it cannot be read."""
+    """The registers with which the context of the frame goes on, with ``rip`` where it does; None if they cannot be
+    read, or are just being exchanged."""
     content = memory.some(frame.slot - 8 * len(ORDER), REGISTERS.size)
     if len(content) < REGISTERS.size:
         return None
     *words, _, flags = REGISTERS.unpack(content)
     general = dict(zip(ORDER, words, strict=True))
-    return ContextRegisters(tuple(general[number] for number in range(len(ORDER))), flags, frame.place)
+    found = ContextRegisters(tuple(general[number] for number in range(len(ORDER))), flags, frame.place)
+    if frame.note is not None and frame.note.under_way:
+        return None
+    return _exchanged(found, frame.note.frame, memory) if frame.note is not None and frame.is_whole else found
+
+
+def _exchanged(shown: ContextRegisters, how: int, memory: Memory) -> ContextRegisters | None:
+    """The registers of a patch, of which a handler sees ``shown`` instead; None if they cannot be read."""
+    general = list(shown.general)
+    general[asm.RSP] -= 8 * (how >> _DEPTH & _FIELD)
+    first = general[asm.RSP] + 8 * (how >> _WORDS & _FIELD)
+    numbers = [number for number in range(_FLAGS + 1) if how >> number & 1]
+    content, flags, stored = memory.some(first, 8 * len(numbers)), shown.flags, []
+    if len(content) < 8 * len(numbers):
+        return None
+    for index, number in enumerate(numbers):
+        (word,), at = _WORD.unpack_from(content, 8 * index), first + 8 * index
+        if number == _FLAGS:
+            stored.append((at, (flags & _BY_LAHF) << 8 | bool(flags & _OVERFLOW)))
+            flags = word & _ARITHMETIC | flags & ~_ARITHMETIC
+        else:
+            stored.append((at, general[number]))
+            general[number] = word
+    return ContextRegisters(tuple(general), flags, shown.rip, tuple(stored))
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
@@ -234,8 +284,9 @@ def _alternate(content: bytes, start: int, at: int) -> tuple[int, int] | None:
 def _note_in(content: bytes, start: int, at: int, rsp: int) -> Note | None:
     if at + NOTE_WORDS.size > len(content):
         return None
-    magic, actual, shown, noted = NOTE_WORDS.unpack_from(content, at)
-    return Note(start + at, actual, shown) if magic == NOTE_MAGIC and noted == rsp else None
+    magic, actual, shown, noted, frame = NOTE_WORDS.unpack_from(content, at)
+    belongs = magic == NOTE_MAGIC and (noted == rsp or frame & _UNDER_WAY)
+    return Note(start + at, actual, shown, frame) if belongs else None
 
 
 def aligned(content: bytes, word: bytes) -> Iterator[int]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gilk.arch import asm
 from gilk.targets import advised, gates
 from gilk.targets.context_writes import Write, of_word
-from gilk.targets.frame_writes import lead, rewritten, second_frame
+from gilk.targets.frame_writes import lead, let_go, rewritten, second_frame
 from gilk.targets.frames import NOTE_MAGIC, ContextRegisters, SignalFrame, registers_of
 from gilk.targets.handlers_under_way import HandlersUnderWay
 from gilk.targets.held import Held
@@ -311,6 +311,9 @@ class Movement:
         return way_out(registers, places, self._memory, self._is_ours)
 
     def _lead_out(self, frame: SignalFrame, places: Places) -> None:
+        if frame.is_whole:
+            let_go(frame, self._memory)
+            return
         registers = registers_of(frame, self._memory)
         out = None if registers is None else self._way_out(registers, places)
         if out is not None:
@@ -334,8 +337,10 @@ class Movement:
     def _moves_of(self, frame: SignalFrame, old: Places, new: Places, stacks: _Stacks) -> tuple[Write, ...]:
         """The writes for one frame. A context that stays gets one, too, if its handler, which was shown another
         address, returns by itself from now on. Raises Busy."""
-        if old and advised.is_on_stack(self._held(), frame.rsp):
+        if (old and advised.is_on_stack(self._held(), frame.rsp)) or (frame.note and frame.note.under_way):
             raise Busy
+        if frame.is_whole:
+            return self._moves_of_whole(frame, old, new, stacks)
         try:
             through = self._through(frame.place, old, new)
         except Busy:
@@ -346,11 +351,38 @@ class Movement:
         if through == frame.place and self._stays_displaced(through, old, new):
             if self._handlers.is_let_down(frame, old, new):
                 through = _in((through, True), self._batches.places(self._batches.active))
-        alone = frame.note is not None and old.leads_away(frame.restorer) and not new.stays(frame.restorer)
+        alone = self._returns_alone(frame, old, new)
         beyond = self.beyond_bounce(frame.place, old)
         first = () if beyond is None else self._writes(frame, beyond, leaves=False)
         leaves = through != frame.place
         return (*first, *self._writes(frame, through, leaves)) if leaves or alone else ()
+
+    def _moves_of_whole(self, frame: SignalFrame, old: Places, new: Places, stacks: _Stacks) -> tuple[Write, ...]:
+        """The writes for a frame that has the original state of a context amid a patch. Raises Busy."""
+        if old.in_patch(frame.place):
+            return self._led_frame(frame, old, new, stacks)
+        return self._let_go(frame, old, new) if self._returns_alone(frame, old, new) else ()
+
+    @staticmethod
+    def _returns_alone(frame: SignalFrame, old: Places, new: Places) -> bool:
+        """Whether the runtime leads the frame's handler back before the change, and does not any more after it."""
+        return frame.note is not None and old.leads_away(frame.restorer) and not new.stays(frame.restorer)
+
+    def _let_go(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        """The writes after which a context goes on with the original state that its handler sees."""
+        target = _in((frame.rip, True), new)
+        if self._stays_displaced(frame.rip, old, new):
+            target = _in((frame.rip, True), self._batches.places(self._batches.active))
+        return self._writes(frame, target, leaves=True)
+
+    def _stay(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        """The writes after which a context inside a patch that is removed goes on there, though its handler may have
+        seen another address; but with the original state, if the handler sees that and returns by itself."""
+        if frame.note is None or not frame.note.frame:
+            return self._writes(frame, frame.place, leaves=False)
+        if frame.is_whole and self._returns_alone(frame, old, new):
+            return self._let_go(frame, old, new)
+        return ()
 
     def beyond_bounce(self, address: int, old: Places) -> int | None:
         """The target of the long jump of a bounce that stands at ``address``; None if no bounce of ``old`` has a jump
@@ -374,7 +406,7 @@ class Movement:
             return self._moves_of(frame, old, new, stacks)
         except Busy:
             self.left_behind = True
-            return self._writes(frame, frame.place, leaves=False)
+            return self._stay(frame, old, new)
 
     def _through(self, rip: int, old: Places, new: Places) -> int:
         place = old.original(rip)

@@ -12,7 +12,7 @@ from gilk.arch.asm import JMP32
 from gilk.targets.batch import Batch, Int
 from gilk.targets.memory import Memory
 
-_AFTER = np.int64(-1 << 63)  # GILK_ROW_AFTER, native/abi/gilk_abi.h
+_AFTER, _APART = np.int64(-1 << 63), np.int64(1)  # GILK_ROW_AFTER, GILK_ROW_APART, native/abi/gilk_abi.h
 HEAD, ROW = 24, 16  # bytes of struct gilk_places, and of struct gilk_row
 
 
@@ -130,7 +130,7 @@ class ShownPlaces(Places):
 
     def original(self, patch: int) -> tuple[int, bool] | None:
         row = self._row(patch)
-        if row is None or self._from[row] != patch:
+        if row is None or self._from[row] != patch or self._to[row] == _APART:
             return None
         to = self._to[row]
         return int(to & ~_AFTER), bool(to >= 0)
@@ -188,8 +188,11 @@ def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
     """struct gilk_places (native/abi/gilk_abi.h), with version 0: the originals of all places in patches, and the
     places in patches of the instructions that are displaced by the batches ``in_force``."""
     starts = [(b.patch, np.where(b.before, b.original, b.original | _AFTER)) for b in batches]
+    apart = [b.low[~np.isin(b.low, b.patch)] for b in batches]
     ends = [np.concatenate((b.high, _alone(b) + 1)) for b in batches]
-    patches = _rows(starts + [(end, np.zeros_like(end)) for end in ends])
+    patches = _rows(
+        [(end, np.zeros_like(end)) for end in ends] + [(low, np.full_like(low, _APART)) for low in apart] + starts
+    )
     moved = []
     for b in in_force:
         rows = np.isin(b.original, b.displaced) & b.before

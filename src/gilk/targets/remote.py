@@ -29,6 +29,7 @@ _SYSCALL = b"\x0f\x05"
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _ALL = (1 << 64) - 1
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
+_TRAP = 1 << 8  # in the flags: SIGTRAP after each instruction
 _ERRORS = 4095  # the largest error number (syscall(2))
 
 
@@ -104,6 +105,7 @@ class Remote(SystemCalls):
         there is no haven."""
         registers = self._thread.registers.copy()
         registers.orig_rax = _ALL
+        registers.eflags &= ~_TRAP  # the trap of a blocked signal would take the program's handler of SIGTRAP away
         if self._haven is not None:
             registers.rip, registers.rsp = self._haven.code, self._haven.frame
         return registers

@@ -60,7 +60,7 @@ class RestOfPatch:
         self._places = places
         self._memory = memory
         self._passed: set[int] = set()  # the conditional jumps that were not taken
-        self._stored: dict[int, int] = {}  # what the rest of the patch has stored on the stack
+        self._stored = dict(registers.stored)  # what the rest of the patch has stored on the stack, too
 
     def registers(self, rip: int) -> ContextRegisters:
         return ContextRegisters(tuple(self._general), self._flags, rip)

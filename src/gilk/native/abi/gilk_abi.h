@@ -205,8 +205,22 @@ struct gilk_note {
 	gilk_u64 magic;	 /* GILK_NOTE_MAGIC; anything else: no note */
 	gilk_u64 actual; /* where the thread was */
 	gilk_u64 shown;	 /* what the handler sees */
-	gilk_u64 rsp;	 /* the stack pointer of both */
+	gilk_u64 rsp;	 /* the stack pointer that the handler sees */
+	gilk_u64 frame;	 /* how the state at `shown` differs from that at `actual`: GILK_FRAME_... */
 };
+
+/*
+ * A handler that has interrupted a patch sees the registers that the original code would have. The program's values lie
+ * in the frame of the patch, in words one behind the other, in the order of the registers' numbers, and those of the
+ * flags behind them as lahf and seto left them. While the handler runs, these words hold what the patch had in the
+ * registers.
+ */
+#define GILK_FRAME_REGISTERS 0xffffUL /* the registers that were exchanged, one bit each */
+#define GILK_FRAME_FLAGS (1UL << 16)  /* the flags were exchanged, too */
+#define GILK_FRAME_UNDER_WAY (1UL << 17) /* the exchange is under way, whatever `rsp` is */
+#define GILK_FRAME_DEPTH 20 /* from this bit on, 12 bits: words from the stack pointer in the patch to `rsp` */
+#define GILK_FRAME_WORDS 32 /* from this bit on, 12 bits: words from the stack pointer in the patch to the first word */
+#define GILK_FRAME_FIELD 0xfffUL
 
 /*
  * Places: what the addresses of patches stand for, and where displaced
@@ -217,11 +231,18 @@ struct gilk_note {
  * ascend by `from`.
  */
 #define GILK_ROW_AFTER (1UL << 63)
+#define GILK_ROW_APART 1UL /* from here on a patch whose places have no equals in the original code */
 
 struct gilk_row {
 	gilk_u64 from;
-	gilk_u64 to; /* 0: from here on no patch; GILK_ROW_AFTER: instruments there have run */
+	gilk_u64 to; /* 0: from here on no patch; GILK_ROW_AFTER: instruments there have run; GILK_ROW_APART */
 };
+
+/* Whether the row is that of an address at which all registers are those of the original code at `to`. */
+static inline int gilk_is_place(struct gilk_row row, gilk_u64 address)
+{
+	return row.to && row.to != GILK_ROW_APART && row.from == address;
+}
 
 struct gilk_places {
 	gilk_u64 patches;   /* rows patch -> original, right behind this */

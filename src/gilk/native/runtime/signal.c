@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Signal handlers see the original address of a thread that was interrupted in a patch.
+ * Signal handlers see the original state of a thread that was interrupted in a patch.
  *
  * gilk_signal_enter is an instrument at the entry of a handler, gilk_signal_leave one at the restorer that the handler
- * returns to. In between, the ucontext has the address at which the thread would be without patches. If the handler
+ * returns to. In between, the ucontext has the address at which the thread would be without patches, and the registers
+ * that it would have there (whole_state.c). Where these are not known, it has those of the patch. If the handler
  * changes that address, the thread continues there, or in a patch if the instruction there is displaced. If it does
  * not, the thread goes back to where it was interrupted, or to where it was moved when code has changed meanwhile
  * (targets/movement.py), or, if the instruction there has been displaced meanwhile, to that patch. The code may change at any instruction of these functions, so they do not write a rip that is
@@ -15,10 +16,8 @@
  * the address in the patch, which it does not recognize as Go code, and it tries again later (isAsyncSafePoint,
  * runtime/preempt.go).
  */
-#include "runtime.h"
+#include "whole_state.h"
 
-#define RSP_IN_UCONTEXT (40 + 15 * 8) /* sys/ucontext.h: gregs[REG_RSP] */
-#define RIP_IN_UCONTEXT (40 + 16 * 8)
 #define CODE_IN_SIGINFO 8
 #define FAULTS (1u << 4 | 1u << 7 | 1u << 8 | 1u << 11) /* SIGILL, SIGBUS, SIGFPE, SIGSEGV */
 
@@ -28,9 +27,14 @@ static inline void in_order(void)
 	__asm__ volatile("" : : : "memory");
 }
 
-static gilk_u64 *word_at(gilk_u64 context, gilk_u64 offset)
+static gilk_u64 *rip_of(gilk_u64 context)
 {
-	return (gilk_u64 *)(context + offset);
+	return gilk_context_word(context, GILK_RIP_INDEX);
+}
+
+static gilk_u64 *rsp_of(gilk_u64 context)
+{
+	return gilk_context_word(context, GILK_RSP_INDEX);
 }
 
 static struct gilk_note *note_in(gilk_u64 context)
@@ -110,33 +114,68 @@ static void forget(gilk_u64 context)
 	in_order();
 }
 
-static void remember(gilk_u64 context, gilk_u64 actual, gilk_u64 shown)
+static void remember(gilk_u64 context, gilk_u64 actual, gilk_u64 shown, gilk_u64 frame)
 {
 	struct gilk_note *note = note_in(context);
 
 	note->actual = actual;
 	note->shown = shown;
-	note->rsp = *word_at(context, RSP_IN_UCONTEXT);
+	note->rsp = *rsp_of(context);
+	note->frame = frame;
 	count_notes(1);
 	in_order();
 	note->magic = GILK_NOTE_MAGIC;
 	in_order();
 }
 
+/* The address that stands for `was`, whose row is `row`, in the original code; `was` itself if none does. */
+static gilk_u64 original_of(struct gilk_row row, gilk_u64 was)
+{
+	return row.to && row.to != GILK_ROW_APART ? row.to & ~GILK_ROW_AFTER : was;
+}
+
 static void show(gilk_u64 context, struct gilk_row row)
 {
-	gilk_u64 *rip = word_at(context, RIP_IN_UCONTEXT);
-	gilk_u64 was = *rip, original = row.to ? row.to & ~GILK_ROW_AFTER : was;
+	gilk_u64 *rip = rip_of(context);
+	gilk_u64 was = *rip, original = original_of(row, was);
 
-	remember(context, was, original);
+	remember(context, was, original, 0);
 	if (original != was)
 		*rip = original;
+}
+
+struct gilk_row gilk_row_of_patch(gilk_u64 address)
+{
+	return row_of(0, address);
 }
 
 /* The row of the patch in which the context's thread was interrupted. */
 static struct gilk_row row_in(gilk_u64 context)
 {
-	return row_of(0, *word_at(context, RIP_IN_UCONTEXT));
+	return gilk_row_of_patch(*rip_of(context));
+}
+
+/* Show the original state of a thread that was interrupted amid a patch, and was at an address with the row `row`. */
+static void show_amid(gilk_u64 context, struct gilk_row row)
+{
+	struct gilk_note *note = note_in(context);
+	struct gilk_whole whole = {original_of(row, *rip_of(context)), 0};
+
+	remember(context, *rip_of(context), *rip_of(context), GILK_FRAME_UNDER_WAY);
+	gilk_restore_rest(context);
+	row = row_in(context);
+	if (gilk_is_place(row, *rip_of(context)))
+		whole.rip = original_of(row, 0);
+	else if (gilk_find_whole(context, &whole))
+		gilk_show_whole(context, whole.frame);
+	note->actual = *rip_of(context);
+	note->shown = whole.rip;
+	note->rsp = *rsp_of(context);
+	in_order();
+	*rip_of(context) = whole.rip;
+	in_order();
+	note->frame = whole.frame;
+	in_order();
 }
 
 /* Whether the kernel has called the handler, and not the program itself. */
@@ -147,11 +186,17 @@ static int is_delivery(const struct gilk_regs *regs)
 
 void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 {
+	struct gilk_row row;
+
 	(void)iid;
 	if (!is_delivery(regs))
 		return;
 	forget(regs->rdx);
-	show(regs->rdx, row_in(regs->rdx));
+	row = row_in(regs->rdx);
+	if (!row.to || gilk_is_place(row, *rip_of(regs->rdx)))
+		show(regs->rdx, row);
+	else
+		show_amid(regs->rdx, row);
 }
 
 /*
@@ -167,7 +212,7 @@ static int is_fault(const struct gilk_regs *regs)
 
 static int is_whole(struct gilk_row row, gilk_u64 rip)
 {
-	return row.to && row.from == rip && !(row.to & GILK_ROW_AFTER);
+	return gilk_is_place(row, rip) && !(row.to & GILK_ROW_AFTER);
 }
 
 void gilk_signal_enter_go(const struct gilk_regs *regs, gilk_u32 iid)
@@ -179,14 +224,14 @@ void gilk_signal_enter_go(const struct gilk_regs *regs, gilk_u32 iid)
 		return;
 	forget(regs->rdx);
 	row = row_in(regs->rdx);
-	if (is_fault(regs) || is_whole(row, *word_at(regs->rdx, RIP_IN_UCONTEXT)))
+	if (is_fault(regs) || is_whole(row, *rip_of(regs->rdx)))
 		show(regs->rdx, row);
 }
 
 /* Whether the handler has not changed the address that it was shown. */
 static int is_unchanged(const struct gilk_note *note, gilk_u64 context)
 {
-	return *word_at(context, RIP_IN_UCONTEXT) == note->shown && *word_at(context, RSP_IN_UCONTEXT) == note->rsp;
+	return *rip_of(context) == note->shown && *rsp_of(context) == note->rsp;
 }
 
 /* Whether the thread goes on in the patch that the note says; if not, it goes on where the handler has it go on. */
@@ -194,9 +239,15 @@ static int go_on_by_note(gilk_u64 context)
 {
 	struct gilk_note *note = note_in(context);
 	int led = is_unchanged(note, context) && note->actual != note->shown;
+	gilk_u64 frame = note->frame;
 
+	if (led && frame) {
+		note->frame = frame | GILK_FRAME_UNDER_WAY;
+		in_order();
+		gilk_hide_whole(context, frame);
+	}
 	if (led)
-		*word_at(context, RIP_IN_UCONTEXT) = note->actual;
+		*rip_of(context) = note->actual;
 	in_order();
 	note->magic = 0;
 	count_notes(-1);
@@ -205,7 +256,7 @@ static int go_on_by_note(gilk_u64 context)
 
 void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)
 {
-	gilk_u64 *rip = word_at(regs->rsp, RIP_IN_UCONTEXT);
+	gilk_u64 *rip = rip_of(regs->rsp);
 	struct gilk_row row;
 
 	(void)iid;
