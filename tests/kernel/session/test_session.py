@@ -18,6 +18,7 @@ from gilk.trace.probes import RecordKind
 from tests.kernel.driver.driving import NUMBERS, Guest
 
 TIMES = 300
+ALIGNED = 50_000_000  # ns by which the clocks of two machines may differ: a busy machine reads them slowly
 #: Functions of System V messages, which only the tests' program sends.
 MESSAGES = (
     *("do_msgsnd", "do_msgrcv.constprop.0", "load_msg", "store_msg", "free_msg", "ksys_msgsnd", "newque", "freeque"),
@@ -138,7 +139,7 @@ def test_times_are_those_of_the_other_machines_clock(session: KernelSession, gue
     assert len(times) == len(said) == 6
     for time, line in zip(times, said, strict=True):
         before, after = map(int, line.split())
-        assert before - 5_000_000 < time < after + 5_000_000
+        assert before - ALIGNED < time < after + ALIGNED
 
 
 def test_arguments_and_registers_are_recorded(session: KernelSession, guest: Guest, calls: Path) -> None:

@@ -18,6 +18,7 @@ from gilk.trace.reading import read
 from tests.kernel.driver.driving import Guest
 
 CALLS = 10
+ALIGNED = 50_000_000  # ns by which the clocks of two machines may differ: a busy machine reads them slowly
 #: Calls a function of its own, with room for a jump, and then makes a system call, again and again.
 TURNS = r"""
 #include <unistd.h>
@@ -70,8 +71,8 @@ def test_times_of_another_machines_kernel_are_converted_to_local_time(
     after = time.monotonic_ns()
     times = session.close()["time"].to_pylist()
     assert len(times) == CALLS
-    assert before - zero - 5_000_000 < min(times) <= max(times) < after - zero + 5_000_000
-    assert session.began == pytest.approx(zero, abs=10_000_000)
+    assert before - zero - ALIGNED < min(times) <= max(times) < after - zero + ALIGNED
+    assert session.began == pytest.approx(zero, abs=ALIGNED)
 
 
 @pytest.mark.stress
