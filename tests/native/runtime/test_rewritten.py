@@ -30,7 +30,7 @@ def test_places_are_found_in_one_table_whenever_it_is_rewritten() -> None:
 def test_negative_control_without_the_version_two_tables_are_mixed(tmp_path: Path) -> None:
     """Negative control: the version is not read again after the look-up."""
     native = Path(shutil.copytree(NATIVE, tmp_path / "native"))
-    source = native / "runtime" / "signal.c"
+    source = native / "runtime" / "places.c"
     text = source.read_text()
     assert CHECK in text
     source.write_text(text.replace(CHECK, "return 1;"))

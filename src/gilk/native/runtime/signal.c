@@ -7,8 +7,8 @@
  * that it would have there (whole_state.c). Where these are not known, it has those of the patch. If the handler
  * changes that address, the thread continues there, or in a patch if the instruction there is displaced. If it does
  * not, the thread goes back to where it was interrupted, or to where it was moved when code has changed meanwhile
- * (targets/movement.py), or, if the instruction there has been displaced meanwhile, to that patch. The code may change at any instruction of these functions, so they do not write a rip that is
- * right already.
+ * (targets/movement.py), or, if the instruction there has been displaced meanwhile, to that patch. The code may change
+ * at any instruction of these functions, so they do not write a rip that is right already.
  *
  * gilk_signal_enter_go is for handlers of the Go runtime, which suspends a goroutine at the instruction that a signal
  * interrupts: it pushes the address that it has seen as a return address, and later resumes there with the registers as
@@ -16,16 +16,11 @@
  * the address in the patch, which it does not recognize as Go code, and it tries again later (isAsyncSafePoint,
  * runtime/preempt.go).
  */
+#include "places.h"
 #include "whole_state.h"
 
 #define CODE_IN_SIGINFO 8
 #define FAULTS (1u << 4 | 1u << 7 | 1u << 8 | 1u << 11) /* SIGILL, SIGBUS, SIGFPE, SIGSEGV */
-
-/* Keep the compiler from moving stores across this place: a tracer that stops the thread here relies on their order. */
-static inline void in_order(void)
-{
-	__asm__ volatile("" : : : "memory");
-}
 
 static gilk_u64 *rip_of(gilk_u64 context)
 {
@@ -40,59 +35,6 @@ static gilk_u64 *rsp_of(gilk_u64 context)
 static struct gilk_note *note_in(gilk_u64 context)
 {
 	return (struct gilk_note *)(context + GILK_NOTE);
-}
-
-/* The last row at or below `address`; zeros if there is none. */
-static struct gilk_row floor_row(const struct gilk_row *row, gilk_u64 count, gilk_u64 address)
-{
-	gilk_u64 low = 0, high = count;
-
-	while (low < high) {
-		gilk_u64 middle = (low + high) / 2;
-
-		if (row[middle].from <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? row[low - 1] : (struct gilk_row){0, 0};
-}
-
-static gilk_u64 version_of(const struct gilk_places *places)
-{
-	gilk_u64 version;
-
-	in_order();
-	version = *(const volatile gilk_u64 *)&places->version;
-	in_order();
-	return version;
-}
-
-/*
- * Look up `address` in the rows of patches, or in those of displaced instructions. Returns whether the table was whole
- * all the while. The numbers of rows are checked before they are used: those of two tables, mixed, might lead beyond
- * both.
- */
-static int look_up(const struct gilk_places *places, int displaced, gilk_u64 address, struct gilk_row *found)
-{
-	const struct gilk_row *rows = (const struct gilk_row *)(places + 1);
-	gilk_u64 version = version_of(places), first = displaced ? places->patches : 0;
-	gilk_u64 count = displaced ? places->displaced : places->patches;
-
-	if (!version || version_of(places) != version)
-		return 0;
-	*found = floor_row(rows + first, count, address);
-	return version_of(places) == version;
-}
-
-/* The last row at or below `address`; zeros if there is none. */
-static struct gilk_row row_of(int displaced, gilk_u64 address)
-{
-	struct gilk_row found;
-
-	while (!look_up(*(const struct gilk_places *const volatile *)&gilk_params.places, displaced, address, &found))
-		;
-	return found;
 }
 
 static void count_notes(long more)
@@ -142,11 +84,6 @@ static void show(gilk_u64 context, struct gilk_row row)
 	remember(context, was, original, 0);
 	if (original != was)
 		*rip = original;
-}
-
-struct gilk_row gilk_row_of_patch(gilk_u64 address)
-{
-	return row_of(0, address);
 }
 
 /* The row of the patch in which the context's thread was interrupted. */
@@ -264,7 +201,7 @@ void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)
 		return;
 	if (!gilk_params.places)
 		return;
-	row = row_of(1, *rip);
+	row = gilk_row_of_displaced(*rip);
 	if (row.to && row.from == *rip)
 		*rip = row.to;
 }

@@ -7,6 +7,7 @@
  * Handlers may run on small stacks, so values are noted as 16-bit numbers: where a value was when the thread was
  * interrupted.
  */
+#include "places.h"
 #include "whole_state.h"
 
 #define MOST_STEPS 400

@@ -26,9 +26,6 @@ static inline gilk_u64 *gilk_context_word(gilk_u64 context, gilk_u64 index)
 	return (gilk_u64 *)(context + GILK_UCONTEXT_REGISTERS) + index;
 }
 
-/* The last row of patches at or below `address` (signal.c); zeros if there is none. */
-struct gilk_row gilk_row_of_patch(gilk_u64 address);
-
 /* Do in the context what comes next in its patch, as far as that only restores registers. */
 void gilk_restore_rest(gilk_u64 context);
 
