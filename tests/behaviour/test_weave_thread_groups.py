@@ -21,7 +21,7 @@ from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.model import AspectModel
 from tests.behaviour.advised import Rounds, aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers, run_gilk, wait_for
-from tests.behaviour.test_weavings import matches
+from tests.behaviour.test_weavings import matches, shown
 from tests.lang.aspect.files import checked
 
 #: Each round, four threads call `hit` one after the other, and then do what the round says for them. The first round
@@ -274,8 +274,7 @@ def test_threads_are_given_on_the_command_line(program: Path, tmp_path: Path) ->
         number = done.stdout.strip()
         try:
             one.ask()
-            shown = json.loads(run_gilk("aspect", "show", number, "--json").stdout)
-            assert [each["matches"] for each in shown["aspects"]] == [[2], [1], [2, 0], [4], [0]]
+            assert [each["matches"] for each in shown(int(number))["aspects"]] == [[2], [1], [2, 0], [4], [0]]
             one.ask()  # thread 1 has its process join
             assert wait_for(lambda: one.ask() and matches(int(number))["of_a"] >= 2 * 2 + 4)
         finally:

@@ -60,11 +60,17 @@ def in_background(target: Rounds, place: Path, *more: str) -> Iterator[int]:
 
 
 def shown(number: int) -> dict[str, Any]:
-    done = run_gilk("aspect", "show", str(number), "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
+    """What `gilk aspect show` tells. A weaver that is at work may want to be asked again (`busy`)."""
+    answers: list[dict[str, Any]] = []
+
+    def is_answered() -> bool:
+        done = run_gilk("aspect", "show", str(number), "--json")
+        answers.append(json.loads(done.stdout))
+        assert done.returncode == 0 or answers[-1]["error"]["slug"] == "busy", done.stderr
+        return done.returncode == 0
+
+    assert wait_for(is_answered)
+    return answers[-1]
 
 
 def matches(number: int) -> dict[str, int]:
