@@ -106,7 +106,7 @@ def test_instruments_come_and_go_whatever_a_program_does(rounds: int) -> None:
 COMMANDS: list[Sequence[str]] = [
     ["run", "-i", "*:entry=count"], ["run", "-i", "*:blocks=stamp", "-o", "f.parquet"], ["trace"], ["top"], ["offcpu"],
     ["dtrace", "-n", "pid$target:::entry { @[probefunc] = count(); }"],
-    ["dtrace", "-n", "pid$target::hot*:entry { @[ustack()] = count(); } tick-100hz {}"],
+    ["dtrace", "-n", "pid$target:a.out::entry { @[ustack()] = count(); } tick-100hz {}"],
 ]  # fmt: skip
 
 
