@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.targets.batch import Batch, pack
-from gilk.targets.writer import Mismatch, combine, differing, write
+from gilk.targets.writer import Mismatch, combine, differing, overwrite, write
 
 BASE = 0x40000
 PATCH = 0x900000
@@ -89,3 +91,16 @@ def test_a_batch_can_be_reduced_to_some_units() -> None:
     some = pack(plans).only({1, 3})
     assert some.at.tolist() == [BASE + 16, BASE + 48]
     assert np.all(some.new == 0xCC)
+
+
+class Gone:
+    """The memory of a process that has ended: there is nothing to read."""
+
+    def read(self, _address: int, _size: int) -> bytes:
+        return b""
+
+
+def test_memory_that_has_gone_is_not_overwritten() -> None:
+    gone: Any = Gone()
+    with pytest.raises(OSError, match="not there any more"):
+        overwrite(gone, np.array([0x1000, 0x1001], np.int64), np.zeros(2, np.uint8))

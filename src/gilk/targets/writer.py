@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 from collections.abc import Iterator
 
@@ -86,6 +87,8 @@ def overwrite(memory: Memory, at: Int, new: Byte) -> None:
     """Write bytes at ascending addresses, whatever is there. Raises OSError."""
     for start, size, low, high in _runs(at):
         content = np.frombuffer(bytearray(memory.read(start, size)), np.uint8)
+        if len(content) < size:  # the process has ended
+            raise OSError(errno.EIO, "the memory is not there any more")
         content[at[low:high] - start] = new[low:high]
         memory.write(start, content.tobytes())
 
