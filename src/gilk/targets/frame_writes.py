@@ -128,8 +128,8 @@ def lead(frame: SignalFrame, out: ContextRegisters, memory: Memory, second: Seco
     pieces = rewritten(replace(frame, note=None), out, memory, second)
     for piece in pieces:
         memory.write(piece.at, piece.data)
-    if pieces and frame.note is not None:
-        memory.write(frame.note.at, bytes(8))
+    if pieces:
+        let_go(frame, memory)
 
 
 def let_go(frame: SignalFrame, memory: Memory) -> None:
