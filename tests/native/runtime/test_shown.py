@@ -99,7 +99,7 @@ def right_at_the_end(state: State) -> bool:
 
 
 class Memory:
-    """What a tracer reads: a frame at ``start`` and the stack at ``stack``, both as they were at one moment."""
+    """The memory that a tracer reads: the frame and the stack, both as they were at one moment."""
 
     def __init__(self, pieces: dict[int, bytes]) -> None:
         self._pieces = pieces
@@ -113,7 +113,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was there at one moment. ``found``: the state in which the context goes on, None if that is half done;
+    """The thread at one moment. ``found``: the state in which the context goes on, None if that is half done;
     ``shown``: what the handler sees, if that is the whole original state."""
 
     doing: str
@@ -129,7 +129,7 @@ def program() -> Path:
 
 
 def seen(state: State) -> list[Seen]:
-    """What a tracer may see of a thread that is interrupted in this state."""
+    """Everything that a tracer may see of a thread that is interrupted in this state, in order."""
     registers = (*(state.general[number] for number in ORDER), state.flags)
     words, end = (" ".join(f"{word:x}" for word in each) for each in (state.stack, registers)), str(len(patch()))
     done = subprocess.run(
