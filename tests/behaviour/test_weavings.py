@@ -94,6 +94,30 @@ def test_a_weaving_goes_on_in_the_background_until_it_is_removed(program: Path, 
         assert (done.returncode != 0, "(no-such-weaving)" in done.stderr) == (True, True)
 
 
+#: Prints whether clients find a weaver at the moment at which `gilk weave` says that it has woven.
+FOUND_WHEN_BEGUN = """
+import os, sys
+from gilk.cli import main, weave_told
+from gilk.session.broker import control
+begun = weave_told.WeavingTold.begun
+def told(self, weaving):
+    print(control.is_there(os.getpid(), control.WEAVE), flush=True)
+    begun(self, weaving)
+weave_told.WeavingTold.begun = told
+sys.argv[1:] = ["weave", *sys.argv[1:], "--for", "0"]
+sys.exit(main.run())
+"""
+
+
+def test_commands_find_a_weaving_from_the_moment_at_which_it_is_said_to_be_woven(program: Path, tmp_path: Path) -> None:
+    path = tmp_path / "some.aspect"
+    path.write_text(ASPECTS)
+    with rounds(program) as target:
+        words = [sys.executable, "-c", FOUND_WHEN_BEGUN, path, "-p", str(target.pid)]
+        done = subprocess.run(words, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=True)
+        assert (done.stdout.splitlines()[0], "woven" in done.stderr) == ("True", True)
+
+
 def test_aspects_are_switched_off_and_on_one_by_one(program: Path, tmp_path: Path) -> None:
     with rounds(program) as target, in_background(target, tmp_path) as number:
         target.ask()

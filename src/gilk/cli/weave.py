@@ -134,11 +134,11 @@ def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
         launched = weaving.processes[-1].process if words and elsewhere is None else None
         with working("analysing and planning", told.shows_progress), stop.at_once():
             weaving.weave()
-        told.begun(weaving)
-        begun()
-        if elsewhere is not None and words:
-            elsewhere.start(words)
         with aspects.tended(weaving, members, told.refused) as tend, aspects.answering(weaving, asked.file) as answers:
+            told.begun(weaving)  # from here on `gilk aspect` finds this weaving
+            begun()
+            if elsewhere is not None and words:
+                elsewhere.start(words)
             _carry_out(weaving, asked, stop, told, tend, answers, elsewhere)
         if elsewhere is not None:
             return elsewhere.status or 0

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gilk.engines.aspect.weaving import Weaving
-from gilk.errors import GilkError, UsageError
+from gilk.errors import UsageError
 from gilk.lang.aspect.woven import WovenReport
 
 _KEPT = 100  # how many reports are kept
@@ -34,7 +34,7 @@ class WeavingAnswers:
         """Answer a request. ``words["ask"]`` is list, show, turn or remove.
 
         The words of turn are ``on``, and ``aspect``, which may be missing for all aspects. Raises UsageError
-        `no-such-aspect`, `bad-request`.
+        `no-such-aspect`, `bad-request`, TargetError.
         """
         match words.get("ask"):
             case "list":
@@ -51,11 +51,8 @@ class WeavingAnswers:
         """Note that the weaving is to end. If the client wants that only when the weaving is ``idle``, and calls are
         under way, nothing changes and the answer has their functions as ``busy``."""
         if idle:
-            try:
-                if busy := self._weaving.off_when_idle():
-                    return {"busy": busy[:_BUSY]}
-            except GilkError as error:
-                raise UsageError("bad-request", error.message) from None
+            if busy := self._weaving.off_when_idle():
+                return {"busy": busy[:_BUSY]}
         self.removed = True
         return {}
 

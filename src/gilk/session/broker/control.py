@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from gilk.errors import TargetError, UsageError
+from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session.broker.transport import Closed, Inbox, Line, packed, send
 from gilk.targets.status import status_of
 from gilk.values import dataclass
@@ -30,7 +30,7 @@ _MOST: Final = 4096  # bytes of a request
 _EFFECTIVE: Final = 1  # of the numbers of ``Uid`` (proc_pid_status(5))
 _CREDENTIALS = struct.Struct("iII")
 
-#: Answers a request's words with those of the answer. Raises UsageError.
+#: Answers a request's words with those of the answer. A GilkError that it raises is the answer.
 Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -87,7 +87,7 @@ class ControlServer:
             inbox.read()
         try:
             answer = {"answer": self._answering(message.words)}
-        except UsageError as error:
+        except GilkError as error:
             answer = {"error": {"slug": error.slug, "message": error.message}}
         data = packed(answer)
         while data:
