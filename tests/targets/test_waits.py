@@ -12,12 +12,15 @@ import pytest
 import gilk
 from gilk.errors import TargetError
 from gilk.targets import process, ptrace, wire
+from gilk.targets.alive import is_alive
 from gilk.targets.keeper import Keeper
 from gilk.targets.linux import LinuxProcess
 from gilk.targets.remote import remote
 from gilk.targets.thread import Thread
-from tests.behaviour.harness import Loop, cpu, differences, leftovers, signals, state, wait_for
+from gilk.targets.world import PtracedThreads
+from tests.behaviour.harness import Loop, cpu, differences, leftovers, mortal, signals, state, wait_for
 from tests.programs.build import build
+from tests.targets.keepers import borrowed, kept
 
 _PAUSE = 34
 
@@ -44,6 +47,31 @@ def test_a_borrowed_thread_that_does_not_return_is_given_up(monkeypatch: pytest.
         assert keeper.close()
         keeper.memory.close()
         assert leftovers(loop.pid) == []
+
+
+def test_the_end_of_a_borrowed_main_thread_is_seen_before_that_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is killed while its main thread makes a system call for gilk. The kernel does not report the end of a
+    main thread as long as other threads have not been waited for."""
+    main = property(lambda threads: threads.threads[threads.pid])
+    monkeypatch.setattr(PtracedThreads, "worker", main)
+    request = ptrace.call
+
+    def killing(what: int, tid: int, *more: int) -> int:
+        result = request(what, tid, *more)
+        if what == ptrace.SYSCALL:
+            os.kill(tid, signal.SIGKILL)
+            assert wait_for(lambda: not is_alive(tid))
+        return result
+
+    with mortal([build("hot8")]) as program, kept(program.pid) as keeper:
+        with borrowed(keeper) as call, monkeypatch.context() as patch:
+            assert call.tid == program.pid
+            patch.setattr(ptrace, "call", killing)
+            with pytest.raises(ProcessLookupError):
+                call.call(_PAUSE)
+        assert not keeper.present()
+        assert wait_for(lambda: not keeper.release_late())
+        assert keeper.process.threads.exit_status == signal.SIGKILL
 
 
 def test_a_keeper_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gilk.errors import TargetError
+from gilk.targets.alive import is_alive
 from gilk.targets.status import status_of
 
 PEEKUSER, CONT, DETACH, SETREGS, GETREGS = 3, 7, 17, 13, 12
@@ -164,12 +165,19 @@ class Late(Exception):
 
 def wait(tid: int, seconds: float = PATIENCE) -> int:
     """Wait for a thread to stop or end; returns its wait status. Raises Late, and ProcessLookupError when the thread is
-    not, or no longer, ours to wait for."""
+    not, or no longer, ours to wait for.
+
+    The end of a main thread is not reported until all other threads have ended and been waited for (kernel/exit.c,
+    delay_group_leader): it is looked for, and raises ProcessLookupError, too.
+    """
     deadline, rounds = time.monotonic() + seconds, 0
     while True:
+        has_ended = rounds % _BRISK == 1 and not is_alive(tid)
         status = stopped(tid)
         if status is not None:
             return status
+        if has_ended:
+            raise ProcessLookupError(errno.ESRCH, "no such thread any more")
         if time.monotonic() > deadline:
             raise Late
         _rest(rounds)
