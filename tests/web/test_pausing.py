@@ -66,14 +66,31 @@ def test_a_paused_session_counts_nothing_and_goes_on(page: Page, window: Served,
     assert [one["what"] for one in window.audited()][-3:] == ["pause", "resume", "end"]
 
 
-def test_a_session_that_is_over_is_not_paused(loop: Loop, asking: Asking) -> None:
-    begun = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:entry=count"])
-    assert "session.deactivate(session.probes)" in begun["python"]
-    assert asking.post("/session/pause", session=begun["number"], paused=True)["paused"] is True
-    over = asking.post("/session/end", session=begun["number"])  # while it is paused
+def test_a_session_that_ends_while_it_is_paused(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    """Its bars end where the pause begins, and it is paused no more."""
+    soon = {"request": "dispatch:entry=count", "start": 0.01, "stop": None}
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=[soon])
+    address = f"/session/{begun['number']}.json"
+    assert wait_for(lambda: sum(asking.get(address).get("counts", {}).values()) > 0)
+    paused = asking.post("/session/pause", session=begun["number"], paused=True)
+    assert paused["paused"] is True
+    assert wait_for(lambda: asking.get(address)["seconds"] > max(1, 2 * paused["seconds"]))
+    over = asking.post("/session/end", session=begun["number"])
     assert over["report"]["restored"] is True and not differences(loop.pid)
+    ((_, until),) = over["stages"]["pauses"]
+    assert until is None
+    opened(page, window, f"/session/{begun['number']}")
+    actual, planned = (page.locator(f"svg.bars .{kind}").bounding_box() for kind in ("actual", "planned"))
+    assert actual and planned
+    assert actual["width"] < planned["width"] / 2  # up to the end it would be four fifths
     refused = asking.post("/session/pause", session=begun["number"], paused=False)
     assert refused["error"]["slug"] == "session-over"
+
+
+def test_python_that_does_the_same_says_how_to_pause(loop: Loop, asking: Asking) -> None:
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:entry=count"])
+    asking.post("/session/end", session=begun["number"])
+    assert "session.deactivate(session.probes)" in begun["python"]
 
 
 def test_a_program_in_d_is_not_paused(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
