@@ -37,7 +37,8 @@ def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "slug"),
     [(["--user", "nobody-at-all"], "no-such-user"), (["--audit", "/proc/none/a", "--pid", "1"], "cannot-write"),
-     (["--on", "moon"], "bad-machine"), (["--on", "ssh:localhost"], "bad-machine")],
+     (["--on", "moon"], "bad-machine"), (["--on", "ssh:-oProxyCommand=x"], "bad-machine"),
+     (["--on", "ssh:a/b"], "bad-machine")],
 )  # fmt: skip
 def test_bad_options_of_the_window_are_refused(options: list[str], slug: str) -> None:
     done = run_gilk("web", *options)

@@ -48,7 +48,7 @@ def up(asking: Asking) -> Asking:
 
 
 def lab_of(asking: Asking) -> Any:
-    return asking.get("/target/lab.json")["lab"]
+    return asking.get("/target/lab.json")["machine"]
 
 
 def ended(asking: Asking, number: int) -> Any:
@@ -61,7 +61,7 @@ def ended(asking: Asking, number: int) -> Any:
 
 def run(asking: Asking, requests: list[str], workload: str) -> Any:
     """A session in the lab while a command runs there, once it is over."""
-    begun = asking.post("/session/lab", requests=requests, workload=workload)
+    begun = asking.post("/session/machine", requests=requests, workload=workload)
     assert "number" in begun, begun
     return ended(asking, begun["number"])
 
@@ -91,6 +91,6 @@ def place_in_core(headers: str, address: int) -> int:
 
 def program(asking: Asking, text: str, workload: str) -> Any:
     """A D program in the lab's kernel while a command runs there, once it is over."""
-    begun = asking.post("/session/lab/d", text=text, workload=workload)
+    begun = asking.post("/session/machine/d", text=text, workload=workload)
     assert "number" in begun, begun
     return ended(asking, begun["number"])

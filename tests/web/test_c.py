@@ -95,7 +95,7 @@ def test_only_a_window_that_may_takes_c(loop: Loop, tmp_path: Path) -> None:
         told = asking.post("/session/c", target=asking.target(loop.pid), requests=requests, text=GOOD)
         assert told["error"]["slug"] == "not-granted"
         for path, more in (("/c/check.json", {}), ("/c/names.json", {}),
-                           ("/session/lab/c", {"requests": requests, "workload": ""})):  # fmt: skip
+                           ("/session/machine/c", {"requests": requests, "workload": ""})):  # fmt: skip
             assert asking.post(path, text=GOOD, **more)["error"]["slug"] == "not-granted", path
         assert (
             asking.post("/session", target=asking.target(loop.pid), requests=requests)["error"]["slug"] == "c-not-live"

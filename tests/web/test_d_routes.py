@@ -12,7 +12,7 @@ from gilk.api.running import look_at
 from gilk.web import d_routes
 from gilk.web.children import ToldError
 from gilk.web.grants import Grants, identity_of
-from gilk.web.lab import Lab
+from gilk.web.machine import WindowMachine
 from tests.behaviour.harness import Loop
 from tests.programs.build import build
 from tests.web.served import PATIENCE
@@ -29,7 +29,7 @@ async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen is not None
     request = Request({"type": "http", "path_params": {"target": identity_of(seen)}})
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
-    pages = d_routes.DPages(Grants(pids=frozenset((pid,))), Lab())
+    pages = d_routes.DPages(Grants(pids=frozenset((pid,))), WindowMachine(""))
     assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
     worker = pages._workers._workers["type"]
     monkeypatch.setitem(d_routes._WITHIN, "check", 0.01)

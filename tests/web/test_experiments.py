@@ -275,11 +275,11 @@ CODE = '[workload]\ncommand = "true"\n[[instrument]]\n'
 REFUSED = [
     (CODE + 'points = "main:entry"\ninstrument = "x.c:go"\n', "own-code"),
     (CODE + 'functions = "main"\nstrategy = "x.py:go"\n', "own-code"),
-    (CODE + 'points = "kernel:vfs_read:entry"\ninstrument = "count"\n', "kernel-is-shown"),
+    (CODE + 'points = "kernel:vfs_read:entry"\ninstrument = "count"\n', "not-granted"),
     ('machine = "lab"\ntargets = ["kernel"]\n' + CODE + 'points = "kernel:a:entry"\ninstrument = "count"\n',
      "not-granted"),
     ('machine = "ssh:localhost"\ntargets = ["kernel"]\n' + CODE + 'points = "kernel:a:entry"\ninstrument = "count"\n',
-     "kernel-is-shown"),
+     "not-granted"),
     ('targets = ["pid:1"]\n[[instrument]]\npoints = "main:entry"\ninstrument = "count"\n', "not-granted"),
     ('targets = ["name:python*"]\n[[instrument]]\npoints = "main:entry"\ninstrument = "count"\n', "not-granted"),
     ("a = " + "[" * 20_000, "bad-experiment"),

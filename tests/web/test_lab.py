@@ -248,7 +248,7 @@ def test_d_programs_of_the_kernel_are_checked_and_completed(up: Asking) -> None:
      ("BEGIN { \0 }", "bad-request")],
 )  # fmt: skip
 def test_refused_d_programs_change_nothing(up: Asking, text: str, slug: str) -> None:
-    answer = up.post("/session/lab/d", text=text, workload="touch /tmp/nothing")
+    answer = up.post("/session/machine/d", text=text, workload="touch /tmp/nothing")
     assert answer["error"]["slug"] == slug, answer
     assert "No such file" in run(up, [GETSID], "ls /tmp/nothing")["printed"]
 
@@ -361,7 +361,7 @@ def test_a_trace_of_the_kernel_has_the_calls_that_a_program_makes(
 def test_refused_traces_of_the_kernel_leave_no_file(up: Asking, folder: Path, wrong: dict[str, Any], slug: str) -> None:
     before = sorted(folder.iterdir())
     asked = {"start": "now", "stop": "for:1s", "scope": ["pipe_write"], "depth": 0, "workload": "true", **wrong}
-    assert up.post("/session/lab/trace", **asked)["error"]["slug"] == slug
+    assert up.post("/session/machine/trace", **asked)["error"]["slug"] == slug
     assert sorted(folder.iterdir()) == before
 
 
@@ -395,16 +395,16 @@ def test_strategies_and_times_are_those_of_a_run(up: Asking, calls: Path) -> Non
     (one,) = found["stages"]["instruments"]
     assert (one["state"], one["points"]) == ("out", len(found["counts"]))
     timed = {"request": GETSID, "start": 0, "stop": 0.2}
-    begun = up.post("/session/lab", requests=[timed], workload="")
+    begun = up.post("/session/machine", requests=[timed], workload="")
     over = ended(up, begun["number"])
     assert over["end"] == "all its instruments have come out again" and over["stages"]["instruments"][0]["out"]
 
 
 def test_one_session_at_a_time(up: Asking) -> None:
-    begun = up.post("/session/lab", requests=[GETSID], workload="")
-    assert up.post("/session/lab", requests=[GETSID], workload="")["error"]["slug"] == "lab-busy"
-    assert up.post("/session/lab/d", text="BEGIN { }", workload="")["error"]["slug"] == "lab-busy"
-    assert up.post("/survey", target="lab", image="kernel")["error"]["slug"] == "lab-busy"
+    begun = up.post("/session/machine", requests=[GETSID], workload="")
+    assert up.post("/session/machine", requests=[GETSID], workload="")["error"]["slug"] == "machine-busy"
+    assert up.post("/session/machine/d", text="BEGIN { }", workload="")["error"]["slug"] == "machine-busy"
+    assert up.post("/survey", target="lab", image="kernel")["error"]["slug"] == "machine-busy"
     assert up.get("/target/lab/function.json?image=kernel&at=pipe_read")["function"] == "pipe_read", "others look on"
     sessions = {each["number"]: each for each in up.post("/end")["sessions"]}
     over = sessions[begun["number"]]
@@ -418,7 +418,7 @@ def test_one_session_at_a_time(up: Asking) -> None:
      ([], "bad-request")],
 )  # fmt: skip
 def test_refused_instruments_change_nothing(up: Asking, requests: list[str], slug: str) -> None:
-    answer = up.post("/session/lab", requests=requests, workload="touch /tmp/no")
+    answer = up.post("/session/machine", requests=requests, workload="touch /tmp/no")
     assert answer["error"]["slug"] == slug, answer
     assert "No such file" in run(up, [GETSID], "ls /tmp/no")["printed"]
 
@@ -431,14 +431,14 @@ def test_a_search_without_end_is_given_up(up: Asking) -> None:
 
 def test_a_machine_that_dies_is_shown_and_another_is_started(page: Page, window: Served, up: Asking) -> None:
     """The session in it is over, without a word on code that is there no more; the window goes on."""
-    begun = up.post("/session/lab", requests=[GETSID], workload="sleep 1000")
+    begun = up.post("/session/machine", requests=[GETSID], workload="sleep 1000")
     (machine,) = machines(begun["host"])
     os.kill(machine, signal.SIGKILL)
     last = ended(up, begun["number"])
     assert last["report"] is None or last["report"]["restored"] is None
     assert wait_for(lambda: lab_of(up)["state"] == "over")
     assert lab_of(up)["why"]["slug"] == "lab-qemu"
-    assert up.post("/session/lab", requests=[GETSID], workload="")["error"]["slug"] == "lab-is-over"
+    assert up.post("/session/machine", requests=[GETSID], workload="")["error"]["slug"] == "machine-is-over"
     opened(page, window, FUNCTIONS)
     expect(page.get_by_role("heading", name="It has ended")).to_be_visible()
     suits(page, "a lab that has ended")
@@ -450,7 +450,7 @@ def test_a_machine_that_dies_is_shown_and_another_is_started(page: Page, window:
 
 
 def test_ending_the_lab_takes_its_session_along(page: Page, window: Served, up: Asking) -> None:
-    begun = up.post("/session/lab", requests=[GETSID], workload="sleep 1000")
+    begun = up.post("/session/machine", requests=[GETSID], workload="sleep 1000")
     (machine,) = machines(begun["host"])
     opened(page, window, "/target/lab")
     page.get_by_role("button", name="End the lab").click()

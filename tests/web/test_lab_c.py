@@ -35,7 +35,7 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_records_in_the_kernel_are_of_a_program_that_calls(up: Asking, calls: Path) -> None:
-    begun = up.post("/session/lab/c", requests=[ASKS], workload=f"{calls} 1000", text=TEXT)
+    begun = up.post("/session/machine/c", requests=[ASKS], workload=f"{calls} 1000", text=TEXT)
     line = begun["command"]
     assert line.startswith("printf %s '#include <linux/sched.h>") and "gilk run --on lab" in line
     over = ended(up, begun["number"])
@@ -46,7 +46,7 @@ def test_records_in_the_kernel_are_of_a_program_that_calls(up: Asking, calls: Pa
 def test_c_that_the_kernel_cannot_have_changes_nothing(up: Asking) -> None:
     for text, slug in [(TEXT.replace("asks", "other"), "no-such-instrument"), ("\0", "bad-request"),
                        (TEXT.replace("current->pid", "current->nothing"), "does-not-compile")]:  # fmt: skip
-        answer = up.post("/session/lab/c", requests=[ASKS], workload="", text=text)
+        answer = up.post("/session/machine/c", requests=[ASKS], workload="", text=text)
         assert answer["error"]["slug"] == slug, answer
 
 

@@ -25,12 +25,13 @@ def test_the_machine_ends_with_the_window(tmp_path: Path) -> None:
 def test_a_window_has_a_lab_only_if_it_was_given_one(tmp_path: Path) -> None:
     with served(tmp_path, "--pid", str(os.getpid())) as window:
         asking = Asking(window)
-        assert asking.get("/index.json")["lab"] is None
+        assert asking.get("/index.json")["machine"] is None
         for answer in (
-            asking.get("/target/lab.json"), asking.post("/lab/start"), asking.post("/lab/end"),
-            asking.post("/session/lab", requests=[GETSID], workload="true"),
-            asking.post("/session/lab/d", text="BEGIN { }", workload="true"), asking.get("/target/lab/d/check.json"),
-            asking.post("/session/lab/trace", start="now", stop="exit", scope=[], depth=0, workload="true"),
+            asking.get("/target/lab.json"), asking.post("/machine/start"), asking.post("/machine/end"),
+            asking.post("/session/machine", requests=[GETSID], workload="true"),
+            asking.post("/session/machine/d", text="BEGIN { }", workload="true"),
+            asking.get("/target/lab/d/check.json"), asking.get("/target/here.json"), asking.get("/target/ssh:a.json"),
+            asking.post("/session/machine/trace", start="now", stop="exit", scope=[], depth=0, workload="true"),
             asking.post("/preview", target="lab", requests=[GETSID]), asking.post("/survey", target="lab", image=""),
         ):  # fmt: skip
             assert answer["error"]["slug"] == "not-granted", answer
@@ -43,5 +44,5 @@ def test_a_machine_that_cannot_be_started_says_why(tmp_path: Path, monkeypatch: 
         asking = Asking(window)
         assert wait_for(lambda: lab_of(asking)["state"] == "over")
         assert lab_of(asking)["why"]["slug"] == "lab-no-qemu"
-        assert asking.get(f"{FUNCTIONS.replace('?', '.json?')}")["error"]["slug"] == "lab-is-over"
-        assert asking.post("/lab/end")["state"] == "over"
+        assert asking.get(f"{FUNCTIONS.replace('?', '.json?')}")["error"]["slug"] == "machine-is-over"
+        assert asking.post("/machine/end")["state"] == "over"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from gilk.web.grants import Grants
 
 _NEEDED = ("starlette", "uvicorn", "websockets")
-_ONLY_LAB = "it is lab; gilk run, trace and dtrace take --on ssh:HOST, and gilk web can be started on HOST (ssh -L)"
+_MACHINES = "it is lab, here, or ssh:HOST, whose other options are in ~/.ssh/config"
+_MACHINE = re.compile(r"lab|here|ssh:\w[\w.@-]*", re.ASCII)  # it is a part of addresses
 
 
 @click.command()
@@ -34,7 +36,11 @@ _ONLY_LAB = "it is lab; gilk run, trace and dtrace take --on ssh:HOST, and gilk 
 @click.option("--user", "users", multiple=True, metavar="USER", help="Reach the processes of this user; repeatable.")
 @click.option("--kernel", is_flag=True, help="Show the kernel of this machine.")
 @click.option(
-    "--on", "machine", default="", metavar="MACHINE", help="Start a virtual machine, lab, and reach its kernel."
+    "--on",
+    "machine",
+    default="",
+    metavar="MACHINE",
+    help="Instrument the kernel of this machine: lab (a virtual one), here, or ssh:HOST.",
 )
 @click.option(
     "--files", "folders", multiple=True, metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -75,9 +81,9 @@ def web(
         raise UsageError("usage", "--socket does without --port and --open", "choose one")
     from gilk.web.serve import Settings, serve  # here: --help need not wait for it
 
-    if machine not in ("", "lab"):
-        raise UsageError("bad-machine", f"the window reaches no kernel on {machine!r}", _ONLY_LAB)
-    granted = _grants(pids, users, kernel, bool(machine), folders, experiments, traces, not read_only)
+    if machine and not _MACHINE.fullmatch(machine):
+        raise UsageError("bad-machine", f"{machine!r} is no machine for a window", _MACHINES)
+    granted = _grants(pids, users, kernel, machine, folders, experiments, traces, not read_only)
     granted = replace(granted, c=allow_c)
     serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
 
@@ -105,22 +111,22 @@ def _described(one: dict[str, Any]) -> str:
 
 
 def _grants(
-    pids: tuple[int, ...], users: tuple[str, ...], kernel: bool, lab: bool, folders: tuple[Path, ...],
+    pids: tuple[int, ...], users: tuple[str, ...], kernel: bool, machine: str, folders: tuple[Path, ...],
     experiments: tuple[Path, ...], traces: Path | None, acts: bool,
 ) -> Grants:  # fmt: skip
     from gilk.web.grants import Grants
 
     numbers = frozenset(map(_user, users))
     named = bool(pids or numbers)
-    if os.geteuid() == 0 and not (named or kernel or lab or folders or experiments or traces):
+    if os.geteuid() == 0 and not (named or kernel or machine or folders or experiments or traces):
         raise UsageError(
             "name-what-to-reach", "as root, the window reaches only what is named",
-            "--pid N, --user NAME (root is one), --kernel, --on lab, --files DIR, --experiments DIR",
+            "--pid N, --user NAME (root is one), --kernel, --on here or lab, --files DIR, --experiments DIR",
         )  # fmt: skip
     own = frozenset() if named or os.geteuid() == 0 else frozenset((os.geteuid(),))
     real, written = (tuple(folder.resolve() for folder in given) for given in (folders, experiments))
     kept = None if traces is None else traces.resolve()
-    return Grants(numbers | own, frozenset(pids), real, kernel, acts, written, kept, lab)
+    return Grants(numbers | own, frozenset(pids), real, kernel, acts, written, kept, machine)
 
 
 def _user(name: str) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gilk.values import dataclass
-from gilk.web.grants import LAB
 
 C_FILE: Final = "mine.c"  # the name of the C text in requests, `POINTS=mine.c:FUNCTION`
 TIMES_FILE: Final = "times.toml"  # the name of the experiment that has the times of instruments
@@ -53,11 +52,11 @@ def run_command(pid: str, requests: Sequence[PaneRequest], text: str = "") -> st
     return _with_c(text, shlex.join(["gilk", "run", "-p", pid, *_options(requests)]))
 
 
-def lab_command(requests: Sequence[PaneRequest], workload: str, text: str = "") -> str:
-    """The command line of a session in the lab; with a C text as `run_command`."""
+def machine_command(machine: str, requests: Sequence[PaneRequest], workload: str, text: str = "") -> str:
+    """The command line of a session in the kernel of a machine; with a C text as `run_command`."""
     if _are_timed(requests):
-        return _with_c(text, _experiment_command(_lab_head(workload), requests))
-    words = ["gilk", "run", "--on", LAB, *_options(requests)]
+        return _with_c(text, _experiment_command(_machine_head(machine, workload), requests))
+    words = ["gilk", "run", "--on", machine, *_options(requests)]
     return _with_c(text, shlex.join([*words, "--", "sh", "-c", workload] if workload else words))
 
 
@@ -76,14 +75,14 @@ def run_python(pid: str, requests: Sequence[PaneRequest]) -> str:
     return "\n".join([_PYTHON.format(pid), *lines, *_PAUSE, "    print(session.counts())"])
 
 
-def lab_python(requests: Sequence[PaneRequest], workload: str) -> str:
-    """The code in Python that does the same in the lab."""
+def machine_python(machine: str, requests: Sequence[PaneRequest], workload: str) -> str:
+    """The code in Python that does the same in the kernel of a machine."""
     if _are_timed(requests):
         return _staged_python(f"gilk.prepare_experiment(gilk.load_experiment({TIMES_FILE!r}))")
     command = ["sh", "-c", workload] if workload else []
     if not _are_plain(requests):
-        return _staged_python(f'gilk.prepare_run({_parsed(requests)}, [], {command!r}, machine="lab")')
-    lines = ["import gilk\n", 'with gilk.kernel("lab") as kernel, kernel.session() as session:']
+        return _staged_python(f"gilk.prepare_run({_parsed(requests)}, [], {command!r}, machine={_quoted(machine)})")
+    lines = ["import gilk\n", f"with gilk.kernel({_quoted(machine)}) as kernel, kernel.session() as session:"]
     lines += [f"    session.insert({points!r}, {_instrument(what)})" for points, what in _pairs(requests)]
     lines += _PAUSE
     if command:
@@ -134,9 +133,14 @@ def _experiment_command(head: str, requests: Sequence[PaneRequest]) -> str:
     return f"printf %s {shlex.quote(text)} > {TIMES_FILE} && gilk experiment run {TIMES_FILE}"
 
 
-def _lab_head(workload: str) -> str:
+def _quoted(text: str) -> str:
+    """A string in Python, in double quotes."""
+    return json.dumps(text)
+
+
+def _machine_head(machine: str, workload: str) -> str:
     command = f"\n[workload]\ncommand = {_toml(workload)}\n" if workload else ""
-    return f'machine = "{LAB}"\ntargets = ["kernel"]\n{command}'
+    return f'machine = {_toml(machine)}\ntargets = ["kernel"]\n{command}'
 
 
 def _keys(asked: PaneRequest) -> str:
@@ -163,13 +167,19 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def d_commands(pid: int | None, text: str, workload: str = "") -> dict[str, str]:
+def d_commands(pid: int | None, text: str, workload: str = "", machine: str = "") -> dict[str, str]:
     """The command line, and the code in Python, that run the D program ``text`` as the page does: in process ``pid``,
-    or in the lab's kernel, while the shell there runs ``workload``, if that is not ''.
+    or in the kernel of a machine, while the shell there runs ``workload``, if that is not ''.
     """
     written = f'r"""{text}"""' if "\n" in text and '"""' not in f"{text} " and text[-1] not in '"\\' else repr(text)
     command = ["sh", "-c", workload] if workload else []
-    where = f"pid={pid}" if pid is not None else 'machine="lab"' + (f", command={command!r}" if command else "")
+    where = (
+        f"pid={pid}"
+        if pid is not None
+        else f"machine={_quoted(machine)}" + (f", command={command!r}" if command else "")
+    )
     python = f"import gilk\n\nwith gilk.dtrace({written}, {where}) as session:\n    for event in session: print(event)"
-    words = ["-p", str(pid)] if pid is not None else ["--on", LAB, *(["-c", shlex.join(command)] if command else [])]
+    words = (
+        ["-p", str(pid)] if pid is not None else ["--on", machine, *(["-c", shlex.join(command)] if command else [])]
+    )
     return {"command": shlex.join(["gilk", "dtrace", *words, "-n", text]), "python": python}

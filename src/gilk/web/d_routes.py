@@ -14,8 +14,8 @@ from gilk.web.answers import given, whole_number
 from gilk.web.children import ToldError
 from gilk.web.commands import d_commands
 from gilk.web.d_limits import TOO_SLOW
-from gilk.web.grants import LAB, Grants, born, title_of
-from gilk.web.lab import Lab
+from gilk.web.grants import Grants, born, is_machine, title_of
+from gilk.web.machine import WindowMachine
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
@@ -23,10 +23,11 @@ _WITHIN: Final = {"check": 5.0, "words": 5.0, "preview": 60.0}  # in seconds, by
 
 
 class DPages:
-    """The handlers. ``grants``: the processes within reach; ``lab``: the lab, which is asked about its kernel."""
+    """The handlers. ``grants``: the processes within reach; ``machine``: the one whose kernel is
+    instrumented."""
 
-    def __init__(self, grants: Grants, lab: Lab) -> None:
-        self._grants, self._lab = grants, lab
+    def __init__(self, grants: Grants, machine: WindowMachine) -> None:
+        self._grants, self._machine = grants, machine
         slow = ToldError(TOO_SLOW.slug, TOO_SLOW.message, TOO_SLOW.hint, 503)
         self._workers = TimedWorkers("gilk.web.d_worker", slow)
 
@@ -41,16 +42,16 @@ class DPages:
         pid = self._pid(identity)
         check_text(text)
         if pid is None:
-            await self._lab.ask("state")  # an error says that it is not up
-        facts = {"id": identity, "title": title_of(LAB if pid is None else f"pid:{pid}"), "pid": pid}
+            await self._machine.ask("state")  # an error says that it is not up
+        facts = {"id": identity, "title": title_of(identity if pid is None else f"pid:{pid}"), "pid": pid}
         facts |= {"acts": self._grants.acts, "text": text}
-        return {**facts, **d_commands(pid, text)}
+        return {**facts, **d_commands(pid, text, machine=self._machine.name)}
 
     async def check(self, request: Request) -> Json:
         asked = await self._asked(request)
         found = await self._answer(request, "check", text=asked["text"])
         pid = self._pid(request.path_params["target"])
-        return {**found, **d_commands(pid, asked["text"], asked["workload"].strip() if pid is None else "")}
+        return {**found, **d_commands(pid, asked["text"], asked.get("workload", "").strip(), self._machine.name)}
 
     async def words(self, request: Request) -> Json:
         asked = await self._asked(request, at=int)
@@ -60,14 +61,16 @@ class DPages:
         return await self._answer(request, "preview", text=(await self._asked(request))["text"])
 
     def _pid(self, identity: str) -> int | None:
-        """The process that a D program is for; None for the lab's kernel. Raises TargetError, ToldError."""
-        if self._grants.target(identity) == LAB:
+        """The process that a D program is for; None for the kernel of a machine. Raises TargetError, ToldError."""
+        if is_machine(self._grants.target(identity)):
             return None
-        hint = "the lab's kernel is another target (gilk web --on lab)"
-        return int(self._grants.process(identity, "the window runs D programs in processes and in the lab", hint))
+        hint = "a kernel that the window instruments is another target (gilk web --on here, or lab)"
+        return int(
+            self._grants.process(identity, "the window runs D programs in processes and on the machine of --on", hint)
+        )
 
     async def _asked(self, request: Request, **more: type) -> Json:
-        """The ``text`` of a request, the position ``at`` in it, and the ``workload`` of the lab: from the address, or
+        """The ``text`` of a request, the position ``at`` in it, and the ``workload`` of a machine: from the address, or
         from the body of a POST, which a long program needs. Raises ToldError, TargetError.
         """
         if self._pid(request.path_params["target"]) is None:
@@ -83,11 +86,11 @@ class DPages:
         return found
 
     async def _answer(self, request: Request, what: str, **asked: Any) -> Json:
-        """The answer of the lab or of a worker. Previews, which take longer, have a worker of their own."""
+        """The answer of the machine or of a worker. Previews, which take longer, have a worker of their own."""
         identity = request.path_params["target"]
         pid = self._pid(identity)
         if pid is None:
-            return await self._lab.ask(f"d-{what}", **asked)
+            return await self._machine.ask(f"d-{what}", **asked)
         role = "preview" if what == "preview" else "type"
         return await self._workers.answer(role, _WITHIN[what], what, pid=pid, born=born(identity), **asked)
 

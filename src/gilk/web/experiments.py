@@ -19,7 +19,7 @@ from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
 from gilk.web.files import digest_of
-from gilk.web.grants import KERNEL, LAB, Grants, identity_of_file
+from gilk.web.grants import HERE, KERNEL, Grants, identity_of_file, is_machine, title_of
 from gilk.web.interval import interval
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
@@ -49,7 +49,7 @@ class ExperimentPages:
     async def page(self, request: Request) -> Json:
         """The file: its text, its values or the error in it, and its sessions. A file that does not exist yet has a
         text to begin with, for the instruments `i`, at their `times` (`START` or `START STOP`), in the process `for`,
-        or in the lab while `workload` runs there, if the address has them.
+        or in the kernel of a machine while `workload` runs there, if the address has them.
         """
         identity = request.path_params["file"]
         path, text = self._grants.experiment(identity), await self._read(identity)
@@ -67,16 +67,19 @@ class ExperimentPages:
             return NEW
         times = request.query_params.getlist("times")
         name, workload = self._grants.target(target), request.query_params.get("workload", "")
-        if not (target.startswith("pid-") or target == LAB) or len(requests) > _MOST_REQUESTS:
-            raise ToldError("bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process or the lab")
+        if not (target.startswith("pid-") or is_machine(target)) or len(requests) > _MOST_REQUESTS:
+            raise ToldError(
+                "bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process or a kernel"
+            )
         check_text(workload)
-        pid, workload = (0, workload) if target == LAB else (int(name.removeprefix("pid:")), "")
+        pid, workload = (0, workload) if is_machine(name) else (int(name.removeprefix("pid:")), "")
         found = await self._workers.answer(
             "experiment",
             _WITHIN,
             "started",
             path=str(path),
             pid=pid,
+            machine="" if pid else name,
             workload=workload,
             requests=requests,
             times=[_times(*each) for each in zip(requests, times, strict=True)] if len(times) == len(requests) else [],
@@ -120,7 +123,7 @@ class ExperimentPages:
         found = await self._look(path, text)
         if found["problem"] is not None:
             raise ToldError(**found["problem"])
-        _check_places(found["values"], self._grants.lab)
+        _check_places(found["values"], self._grants.machine)
         held = await asyncio.to_thread(self._grants.processes)
         session = self._sessions.begin_experiment(
             identity_of_file(path), path, text, found, {one.pid: one.born for one in held}
@@ -162,12 +165,11 @@ def _bounded(text: str) -> str:
     raise ToldError("bad-request", f"the text has more than {_MOST >> 10} kB", "", 413)
 
 
-def _check_places(values: Json, lab: bool) -> None:
-    """Check that the experiment needs no other machine than the lab, if there is one, and no kernel but that of the
-    lab. Raises ToldError `not-granted`, `kernel-is-shown`.
+def _check_places(values: Json, machine: str) -> None:
+    """Check that the experiment needs no other machine than that of the window, and no other kernel. Raises ToldError
+    `not-granted`.
     """
-    if values["machine"] == LAB and not lab:
-        raise ToldError("not-granted", "this window has no lab", "start it with gilk web --on lab")
-    if values["machine"] not in ("", LAB) or (KERNEL in values["targets"] and not values["machine"]):
-        message = "the window puts nothing into this machine's kernel, nor into one that is reached over ssh"
-        raise ToldError("kernel-is-shown", message, "gilk experiment run does")
+    needed = values["machine"] or (HERE if KERNEL in values["targets"] else "")
+    if needed not in ("", machine):
+        message = f"this window does not reach {title_of(needed)}, to instrument it"
+        raise ToldError("not-granted", message, f"start it with gilk web --on {needed}")

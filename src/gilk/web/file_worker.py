@@ -85,13 +85,15 @@ def _values(found: experiments.Experiment) -> Json:
     }
 
 
-def started(path: str, pid: int, workload: str, requests: list[str], times: list[list[float]]) -> Json:
+def started(
+    path: str, pid: int, machine: str, workload: str, requests: list[str], times: list[list[float]]
+) -> Json:  # fmt: skip
     """The text of a new experiment: these instruments, at their times or during all of it, in a process, or for pid 0
-    in the lab's kernel, while ``workload`` runs there; '' is no command.
+    in the kernel of ``machine``, while ``workload`` runs there; '' is no command.
     """
     text = f'# Instruments come and go while the process runs.\ntargets = ["pid:{pid}"]\nduration = "10s"\n'
     if not pid:
-        text = '# Instruments come and go while the command runs in the lab.\nmachine = "lab"\ntargets = ["kernel"]\n'
+        text = f'# Instruments come and go.\nmachine = {json.dumps(machine)}\ntargets = ["kernel"]\n'
         text += '\n[workload]\ncommand = "true"\n' if workload else 'duration = "10s"\n'
     if workload:
         text = experiments.edit.with_value(text, Path(path), "workload", "command", workload)

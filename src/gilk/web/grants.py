@@ -15,9 +15,9 @@ from gilk.values import dataclass
 from gilk.web.children import ToldError
 
 KERNEL = "kernel"
-LAB = "lab"
+LAB, HERE, _SSH = "lab", "here", "ssh:"  # machines, as for --on
 _PROCESS, _FILE = "pid-", "file-"
-_TITLES = {KERNEL: "the kernel of this machine", LAB: "the kernel of the lab"}
+_TITLES = {KERNEL: "the kernel of this machine", HERE: "the kernel of this machine", LAB: "the kernel of the lab"}
 _MOST_FILES = 500  # the most files that are listed
 
 
@@ -25,8 +25,8 @@ _MOST_FILES = 500  # the most files that are listed
 class Grants:
     """The targets within reach: the processes of ``users`` and the processes ``pids``; programs and files below the
     directories ``files``. ``experiments``: the directories in which experiments are written and run, with their
-    workloads. ``traces``: the directory for the traces that the window makes. ``lab``: a virtual machine, whose kernel
-    is instrumented, and where commands run. ``acts``: the window may also change
+    workloads. ``traces``: the directory for the traces that the window makes. ``machine``: the one machine whose
+    kernel is instrumented, as for --on, or ''. ``acts``: the window may also change
     something, not only look. ``c``: instruments may be in C, which is code that runs in the processes.
     """
 
@@ -37,7 +37,7 @@ class Grants:
     acts: bool = True
     experiments: tuple[Path, ...] = ()
     traces: Path | None = None
-    lab: bool = False
+    machine: str = ""
     c: bool = False
 
     @property
@@ -86,15 +86,23 @@ class Grants:
                     "not-granted", "this window may not reach the kernel", "start it with gilk web --kernel"
                 )
             return KERNEL
-        if identity == LAB:
-            if not self.lab:
-                raise TargetError("not-granted", "this window has no lab", "start it with gilk web --on lab")
-            return LAB
+        if is_machine(identity):
+            if identity != self.machine:
+                message = f"this window does not reach {title_of(identity)}, to instrument it"
+                raise TargetError("not-granted", message, f"start it with gilk web --on {identity}")
+            return identity
         if identity.startswith(_PROCESS):
             return self._process(identity)
         if identity.startswith(_FILE):
             return str(self.file(identity))
-        raise UsageError("bad-target", f"{identity!r} is no target: pid-NUMBER-BIRTH, file-PATH, kernel or lab")
+        raise UsageError("bad-target", f"{identity!r} is no target: pid-NUMBER-BIRTH, file-PATH, kernel or a machine")
+
+    def instrumented(self) -> str:
+        """The machine whose kernel is instrumented. Raises TargetError `not-granted` if there is none."""
+        if not self.machine:
+            why = "this window instruments no kernel"
+            raise TargetError("not-granted", why, "start it with gilk web --on here, or lab")
+        return self.machine
 
     def process(self, identity: str, refusal: str, hint: str) -> str:
         """The number of a process, as text. Raises TargetError and UsageError as `target` does, and for a target of
@@ -139,8 +147,20 @@ def check_born(pid: int, when: int) -> None:
         raise TargetError("target-changed", f"process {pid} has ended", "the overview lists those there are")
 
 
+def is_machine(target: str) -> bool:
+    """Whether a target is the kernel of a machine, which is instrumented there."""
+    return target in (LAB, HERE) or target.startswith(_SSH)
+
+
+def ssh_host(machine: str) -> str:
+    """The host of a machine that is reached over ssh; '' of another."""
+    return machine.removeprefix(_SSH) if machine.startswith(_SSH) else ""
+
+
 def title_of(target: str) -> str:
     """The title of a target, which is given in the form of commands, for people."""
+    if host := ssh_host(target):
+        return f"the kernel of {host}"
     if target in _TITLES:
         return _TITLES[target]
     one = look_at(int(target.removeprefix("pid:"))) if target.startswith("pid:") else None

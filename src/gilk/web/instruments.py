@@ -10,10 +10,10 @@ from starlette.requests import Request
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
-from gilk.web.commands import PaneRequest, lab_command, run_command
+from gilk.web.commands import PaneRequest, machine_command, run_command
 from gilk.web.costs import CostPages
 from gilk.web.d_routes import check_text
-from gilk.web.grants import KERNEL, LAB, Grants, title_of
+from gilk.web.grants import KERNEL, Grants, is_machine, title_of
 from gilk.web.interval import interval
 from gilk.web.sessions import SessionMachine, Sessions
 from gilk.web.timed import TimedWorkers
@@ -44,16 +44,16 @@ class InstrumentPages:
         self._check_c(asked["text"])
         return await self._begun(asked["target"], requests_of(asked["requests"]), asked["text"])
 
-    async def begin_in_lab(self, request: Request, lab: SessionMachine) -> Json:
-        """Put instruments into the lab's kernel, and run a command there, if there is one."""
+    async def begin_in_machine(self, request: Request, machine: SessionMachine) -> Json:
+        """Put instruments into the kernel of a machine, and run a command there, if there is one."""
         asked = await given(request, requests=list, workload=str)
-        return await self._begun_in_lab(lab, requests_of(asked["requests"]), asked["workload"])
+        return await self._begun_in_machine(machine, requests_of(asked["requests"]), asked["workload"])
 
-    async def begin_c_in_lab(self, request: Request, lab: SessionMachine) -> Json:
+    async def begin_c_in_machine(self, request: Request, machine: SessionMachine) -> Json:
         """The same, of instruments some of which are functions of the C text `text`. Raises ToldError `not-granted`."""
         asked = await given(request, requests=list, workload=str, text=str)
         self._check_c(asked["text"])
-        return await self._begun_in_lab(lab, requests_of(asked["requests"]), asked["workload"], asked["text"])
+        return await self._begun_in_machine(machine, requests_of(asked["requests"]), asked["workload"], asked["text"])
 
     async def name_c(self, request: Request) -> Json:
         """The functions of a C text, which is not compiled. Raises ToldError `not-granted`."""
@@ -77,22 +77,25 @@ class InstrumentPages:
         if too_long or "\0" in text:
             raise ToldError("bad-request", f"the text has more than {_MOST_TEXT >> 10} kB, or a NUL")
 
-    async def _begun_in_lab(
-        self, lab: SessionMachine, requests: list[PaneRequest], workload: str, text: str = ""
+    async def _begun_in_machine(
+        self, machine: SessionMachine, requests: list[PaneRequest], workload: str, text: str = ""
     ) -> Json:  # fmt: skip
-        title = title_of(self._grants.target(LAB))
+        title = title_of(self._grants.instrumented())
         check_text(workload)
-        session = self._sessions.begin_lab(lab, title, requests, workload.strip(), text)
-        return (await self._audit.noted(session, lab_command(requests, workload.strip(), text))).shown()
+        session = self._sessions.begin_machine(machine, title, requests, workload.strip(), text)
+        return (
+            await self._audit.noted(session, machine_command(machine.name, requests, workload.strip(), text))
+        ).shown()
 
     async def _begun(self, identity: str, requests: list[PaneRequest], text: str = "") -> Json:
         name = self._grants.target(identity)
         if identity.startswith("file-"):
             raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
         if name == KERNEL:
-            raise ToldError("kernel-is-shown", "the window shows the kernel, and puts nothing into it", "gilk run does")
-        if name == LAB:
-            raise ToldError("other-target", "a session in the lab is begun at /session/lab")
+            hint = "gilk web --on here instruments it; so does gilk run"
+            raise ToldError("kernel-is-shown", "this target is the kernel to look at", hint)
+        if is_machine(name):
+            raise ToldError("other-target", "a session in a kernel is begun at /session/machine")
         if any(each.text.startswith(f"{KERNEL}:") for each in requests):
             raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
         self._costs.wanted()

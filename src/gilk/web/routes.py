@@ -29,12 +29,12 @@ from gilk.web.costs import CostPages
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
 from gilk.web.following import FollowedSession
-from gilk.web.grants import KERNEL, LAB, Grants, identity_of, identity_of_file, title_of
+from gilk.web.grants import KERNEL, LAB, Grants, identity_of, identity_of_file, is_machine, ssh_host, title_of
 from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.instruments import InstrumentPages, requests_of
 from gilk.web.keys import Keys
-from gilk.web.lab import Lab
 from gilk.web.live import live
+from gilk.web.machine import WindowMachine
 from gilk.web.printed import printed
 from gilk.web.sessions import Sessions
 from gilk.web.sources import source
@@ -61,8 +61,8 @@ class Window:
         self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.sessions = Sessions()
         self.following = FollowedSession(self.sessions)
-        self.lab = Lab()
-        self.d = DPages(grants, self.lab)
+        self.machine = WindowMachine(grants.machine)
+        self.d = DPages(grants, self.machine)
         self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
         self.traces = TracePages(grants, self._files)
         self.tracing = TracingPages(grants, self.sessions, audit)
@@ -80,19 +80,19 @@ class Window:
         return worker
 
     async def _asked(self, what: str, *, target: str, **asked: Any) -> Json:
-        """The answer of the worker that looks things up, or of the lab about its kernel. Raises ToldError."""
-        if target == LAB:
-            return await self.lab.ask(what, target=KERNEL, **asked)
+        """The answer of the worker that looks things up, or of the machine about its kernel. Raises ToldError."""
+        if is_machine(target):
+            return await self.machine.ask(what, target=KERNEL, **asked)
         worker = await self._worker("look")
         return await worker.ask(what, target=target, **asked)
 
     def start(self) -> None:
-        if self.grants.lab:
-            self.lab.start()
+        if self.grants.machine:
+            self.machine.start()
 
     async def stop(self) -> None:
         await self.sessions.close("the window was closed")
-        await self.lab.stop()
+        await self.machine.stop()
         self.d.stop()
         self.instruments.stop()
         self.costs.stop()
@@ -121,7 +121,9 @@ class Window:
             "version": VERSION,
             "acts": self.keys.acts,
             "kernel": self.grants.kernel,
-            "lab": self.lab.state if self.grants.lab else None,
+            "machine": {"name": self.machine.name, "title": title_of(self.machine.name), "state": self.machine.state}
+            if self.grants.machine
+            else None,
             "processes": [
                 {"id": identity_of(one), "pid": one.pid, "names": sorted(one.names), "user": one.user} for one in found
             ],
@@ -171,8 +173,8 @@ class Window:
 
     async def target(self, request: Request) -> Json:
         name = self.grants.target(identity := request.path_params["target"])
-        lab = await self.lab.shown() if name == LAB else None
-        there = lab is None or lab["state"] == "up"
+        machine = await self.machine.shown() if is_machine(name) else None
+        there = machine is None or machine["state"] == "up"
         found = await self._asked("images", target=name) if there else {"images": []}
         sessions = [each.shown() for each in self.sessions.all() if each.target == identity]
         return {
@@ -180,7 +182,7 @@ class Window:
             "id": identity,
             "name": name,
             "title": title_of(name),
-            "lab": lab,
+            "machine": machine,
             "sessions": sessions,
             "surveys": self._surveys_of(identity),
         }
@@ -228,7 +230,7 @@ class Window:
         self.audit.note("survey", command)
         self.surveys[key] = "under way"
         try:
-            if name == LAB:
+            if is_machine(name):
                 found = await self._asked("survey", target=name, image=asked["image"])
             else:
                 worker = await self._worker("survey")
@@ -252,50 +254,54 @@ class Window:
         requests = [each.text for each in requests_of(asked["requests"])]
         return await self._asked("preview", target=name, requests=requests)
 
-    async def begin_lab(self, request: Request) -> Json:
-        return await self.instruments.begin_in_lab(request, self.lab)
+    async def begin_machine(self, request: Request) -> Json:
+        return await self.instruments.begin_in_machine(request, self.machine)
 
-    async def begin_lab_c(self, request: Request) -> Json:
-        return await self.instruments.begin_c_in_lab(request, self.lab)
+    async def begin_machine_c(self, request: Request) -> Json:
+        return await self.instruments.begin_c_in_machine(request, self.machine)
 
-    async def begin_lab_trace(self, request: Request) -> Json:
-        return await self.tracing.begin_in_lab(request, self.lab)
+    async def begin_machine_trace(self, request: Request) -> Json:
+        return await self.tracing.begin_in_machine(request, self.machine)
 
-    async def start_lab(self, request: Request) -> Json:
+    async def start_machine(self, request: Request) -> Json:
         await given(request)
-        self.grants.target(LAB)
-        self.audit.note("lab", "gilk lab shell")
-        self.lab.start()
-        return await self.lab.shown()
+        self.grants.instrumented()
+        self.audit.note("machine", f"# {self.machine.name}")
+        self.machine.start()
+        return await self.machine.shown()
 
-    async def end_lab(self, request: Request) -> Json:
-        """End the lab, and before it the session in its kernel."""
+    async def end_machine(self, request: Request) -> Json:
+        """End the machine, or the connection to it, and before it the session in its kernel."""
         await given(request)
-        self.grants.target(LAB)
+        self.grants.instrumented()
         for session in self.sessions.all():
-            if session.target == LAB:
-                await self.sessions.end(session, "the lab was ended")
-        await self.lab.stop()
-        self.audit.note("lab ended")
-        return await self.lab.shown()
+            if session.target == self.machine.name:
+                await self.sessions.end(session, "the machine was let go")
+        await self.machine.stop()
+        self.audit.note("machine let go")
+        return await self.machine.shown()
 
     async def begin_d(self, request: Request) -> Json:
         """Run a D program in a process."""
         asked = await given(request, target=str, text=str)
-        hint = "a program in the lab is begun at /session/lab/d"
+        hint = "a program in a kernel is begun at /session/machine/d"
         pid = self.grants.process(asked["target"], "that is no process", hint)
         check_text(asked["text"])
         session = self.sessions.begin_d(asked["target"], title_of(f"pid:{pid}"), asked["text"])
         return (await self.audit.noted(session, d_commands(int(pid), asked["text"])["command"])).shown()
 
-    async def begin_lab_d(self, request: Request) -> Json:
-        """Run a D program in the lab's kernel, and a command there, if there is one."""
+    async def begin_machine_d(self, request: Request) -> Json:
+        """Run a D program in the kernel of the machine, and a command there, if there is one."""
         asked = await given(request, text=str, workload=str)
-        title, text, workload = title_of(self.grants.target(LAB)), asked["text"], asked["workload"].strip()
+        title, text, workload = (
+            title_of(self.grants.instrumented()),
+            asked["text"],
+            asked["workload"].strip(),
+        )
         check_text(text)
         check_text(workload)
-        session = self.sessions.begin_lab_d(self.lab, title, text, workload)
-        return (await self.audit.noted(session, d_commands(None, text, workload)["command"])).shown()
+        session = self.sessions.begin_machine_d(self.machine, title, text, workload)
+        return (await self.audit.noted(session, d_commands(None, text, workload, self.machine.name)["command"])).shown()
 
     async def end(self, request: Request) -> Json:
         asked = await given(request, session=int)
@@ -337,9 +343,9 @@ _FRESH = "start `gilk web` again, or press `another browser` in a window that is
 
 
 def _looking(what: str, name: str, *words: str) -> str:
-    """The command line of `gilk scan` or `gilk cfg` for a target; about the lab's kernel it runs there."""
-    there = ["gilk", "lab", "run", "--"] if name == LAB else []
-    return shlex.join([*there, "gilk", what, KERNEL if name == LAB else name, *words])
+    """The command line of `gilk scan` or `gilk cfg` for a target; about the kernel of another machine it runs there."""
+    there = ["gilk", "lab", "run", "--"] if name == LAB else ["ssh", host] if (host := ssh_host(name)) else []
+    return shlex.join([*there, "gilk", what, KERNEL if is_machine(name) else name, *words])
 
 
 def routes(window: Window) -> list[BaseRoute]:
@@ -371,10 +377,10 @@ def routes(window: Window) -> list[BaseRoute]:
         "/experiment/{file}/check.json": window.experiments.check,
         "/experiment/{file}/change.json": window.experiments.change,
         "/experiment/save": window.experiments.save, "/session/experiment": window.experiments.begin,
-        "/session/trace": window.tracing.begin, "/session/lab": window.begin_lab,
-        "/session/lab/c": window.begin_lab_c, "/c/names.json": window.instruments.name_c,
-        "/session/lab/d": window.begin_lab_d, "/session/lab/trace": window.begin_lab_trace,
-        "/lab/start": window.start_lab, "/lab/end": window.end_lab,
+        "/session/trace": window.tracing.begin, "/session/machine": window.begin_machine,
+        "/session/machine/c": window.begin_machine_c, "/c/names.json": window.instruments.name_c,
+        "/session/machine/d": window.begin_machine_d, "/session/machine/trace": window.begin_machine_trace,
+        "/machine/start": window.start_machine, "/machine/end": window.end_machine,
     }  # fmt: skip
     return [
         Route(f"{ASSETS_PATH}{{digest}}/{{name}}", window.assets.file),

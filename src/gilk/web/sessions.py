@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from gilk.values import dataclass
 from gilk.web import children
 from gilk.web.children import ToldError
-from gilk.web.commands import PaneRequest, d_commands, lab_command, lab_python, run_command, run_python, values
-from gilk.web.grants import LAB, born, identity_of_file
+from gilk.web.commands import PaneRequest, d_commands, machine_command, machine_python, run_command, run_python, values
+from gilk.web.grants import born, identity_of_file
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
 Json = dict[str, Any]
@@ -35,7 +35,9 @@ class SessionChild(Protocol):
 
 
 class SessionMachine(SessionChild, Protocol):
-    """A machine that has sessions."""
+    """A machine that has sessions. ``name``: as for --on."""
+
+    name: str
 
     async def begin(self, session: WebSession, what: str, **given: Any) -> Json:
         """Run a session: of instruments (``session``), a D program (``program``) or a trace (``trace``).
@@ -112,7 +114,7 @@ class WebSession:
 
 
 _WORKLOAD_ENDED = "its command has ended"
-_MACHINE_ENDED = "the lab has ended, and its kernel with it"
+_MACHINE_ENDED = "the machine has ended, or the connection to it"
 
 
 def _pid(target: str) -> str:
@@ -153,20 +155,21 @@ class Sessions:
         given: Json = {"requests": values(requests), "text": text, "processes": {int(pid): born(target)}}
         return await self._begun(made, "gilk.web.host", **given)
 
-    async def begin_lab(
-        self, lab: SessionMachine, title: str, requests: Sequence[PaneRequest], workload: str, text: str = ""
+    async def begin_machine(
+        self, machine: SessionMachine, title: str, requests: Sequence[PaneRequest], workload: str, text: str = ""
     ) -> WebSession:  # fmt: skip
-        """A session in the lab's kernel. ``workload``: a command for its shell, at whose end the session ends, or ''.
-        ``text``: as in `begin`. Raises ToldError; then nothing has changed.
+        """A session in the kernel of a machine. ``workload``: a command for its shell, at whose end the session ends,
+        or ''. ``text``: as in `begin`. Raises ToldError; then nothing has changed.
         """
         made = WebSession(
-            self._last + 1, LAB, title, tuple(each.text for each in requests), lab_command(requests, workload, text),
-            lab_python(requests, workload), time.time(), over=_WORKLOAD_ENDED, lost=_MACHINE_ENDED,
+            self._last + 1, machine.name, title, tuple(each.text for each in requests),
+            machine_command(machine.name, requests, workload, text), machine_python(machine.name, requests, workload),
+            time.time(), over=_WORKLOAD_ENDED, lost=_MACHINE_ENDED,
         )  # fmt: skip
         if workload:
             made.state = {"workload": workload, "printed": "", "bytes": 0}
-        begun = await lab.begin(made, "session", requests=values(requests), workload=workload, text=text)
-        self._keep(made, begun["host"], lab)
+        begun = await machine.begin(made, "session", requests=values(requests), workload=workload, text=text)
+        self._keep(made, begun["host"], machine)
         return made
 
     async def begin_d(self, target: str, title: str, text: str) -> WebSession:
@@ -177,19 +180,19 @@ class Sessions:
         made.state = {"printed": "", "bytes": 0, "aggregations": []}  # pages recognise a D program by this member
         return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
 
-    async def begin_lab_d(self, lab: SessionMachine, title: str, text: str, workload: str) -> WebSession:
-        """A D program in the lab's kernel; for ``workload`` see `begin_lab`.
+    async def begin_machine_d(self, machine: SessionMachine, title: str, text: str, workload: str) -> WebSession:
+        """A D program in the kernel of a machine; for ``workload`` see `begin_machine`.
 
         Raises ToldError; then nothing has changed.
         """
-        same = d_commands(None, text, workload)
+        same = d_commands(None, text, workload, machine.name)
         made = WebSession(
-            self._last + 1, LAB, title, (text,), same["command"], same["python"], time.time(),
+            self._last + 1, machine.name, title, (text,), same["command"], same["python"], time.time(),
             over="it has run to its end", lost=_MACHINE_ENDED,
         )  # fmt: skip
         made.state = {"printed": "", "bytes": 0, "aggregations": [], "workload": workload}
-        begun = await lab.begin(made, "program", text=text, workload=workload)
-        self._keep(made, begun["host"], lab)
+        begun = await machine.begin(made, "program", text=text, workload=workload)
+        self._keep(made, begun["host"], machine)
         return made
 
     async def begin_experiment(
@@ -221,20 +224,20 @@ class Sessions:
         given |= {"everything": asked.everything, "depth": asked.depth, "file": str(file)}
         return await self._begun(made, "gilk.web.trace_host", **given, processes={int(pid): born(target)})
 
-    async def begin_lab_trace(
-        self, lab: SessionMachine, title: str, asked: KernelTraceAsked, file: Path
+    async def begin_machine_trace(
+        self, machine: SessionMachine, title: str, asked: KernelTraceAsked, file: Path
     ) -> WebSession:  # fmt: skip
-        """Trace the lab's kernel into a file. Raises ToldError; then nothing has changed."""
+        """Trace the kernel of a machine into a file. Raises ToldError; then nothing has changed."""
         made = WebSession(
-            self._last + 1, LAB, title, (f"trace from {asked.start} to {asked.stop}",), asked.command(file),
+            self._last + 1, machine.name, title, (f"trace from {asked.start} to {asked.stop}",), asked.command(file),
             asked.python(file), time.time(), over="the trace has come to its end", lost=_MACHINE_ENDED,
         )  # fmt: skip
         made.state = {"trace": {"id": identity_of_file(file), "name": file.name}}
         if asked.workload:
             made.state |= {"workload": asked.workload, "printed": "", "bytes": 0}
         given: Json = {"start": asked.start, "stop": asked.stop, "scope": list(asked.scope), "depth": asked.depth}
-        begun = await lab.begin(made, "trace", **given, workload=asked.workload, file=str(file))
-        self._keep(made, begun["host"], lab)
+        begun = await machine.begin(made, "trace", **given, workload=asked.workload, file=str(file))
+        self._keep(made, begun["host"], machine)
         return made
 
     async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:

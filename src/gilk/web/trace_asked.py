@@ -22,7 +22,7 @@ _OF_KERNEL: Final = """\
 import gilk
 
 tracing = gilk.prepare_trace(command={command!r}, output={file!r}, start={start!r}, stop={stop!r}, kernel={kernel!r},
-    machine="lab"{more})
+    machine={machine!r}{more})
 tracing.begin()
 tracing.wait(None, stop=lambda: False, show=lambda progress: None)
 print(gilk.trace_report(tracing, tracing.finish()).render())"""
@@ -30,8 +30,8 @@ print(gilk.trace_report(tracing, tracing.finish()).render())"""
 
 @dataclass(frozen=True, slots=True)
 class KernelTraceAsked:
-    """The request for a trace of the lab's kernel. ``scope``: globs of its functions, empty for all. ``workload``: a
-    command for the shell there, or ''. ``depth``: 0 for all levels.
+    """The request for a trace of the kernel of ``machine``. ``scope``: globs of its functions, empty for all.
+    ``workload``: a command for the shell there, or ''. ``depth``: 0 for all levels.
     """
 
     start: str
@@ -39,9 +39,10 @@ class KernelTraceAsked:
     scope: tuple[str, ...]
     depth: int
     workload: str
+    machine: str
 
     def command(self, file: Path) -> str:
-        words = ["gilk", "trace", "--on", "lab", *(f"--kernel={glob}" for glob in self.scope or ("*",))]
+        words = ["gilk", "trace", "--on", self.machine, *(f"--kernel={glob}" for glob in self.scope or ("*",))]
         words += ["--start", self.start, "--stop", self.stop, *(["--depth", str(self.depth)] if self.depth else [])]
         return shlex.join([*words, "-o", str(file), *(["--", *self._words] if self.workload else [])])
 
@@ -49,7 +50,13 @@ class KernelTraceAsked:
         more = f", depth={self.depth}" if self.depth else ""
         kernel = list(self.scope or ("*",))
         return _OF_KERNEL.format(
-            command=self._words, file=str(file), start=self.start, stop=self.stop, kernel=kernel, more=more
+            command=self._words,
+            file=str(file),
+            start=self.start,
+            stop=self.stop,
+            kernel=kernel,
+            more=more,
+            machine=self.machine,
         )
 
     @property

@@ -22,8 +22,8 @@ from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
 from gilk.web.frames import told
-from gilk.web.grants import LAB, Grants, title_of
-from gilk.web.lab import Lab
+from gilk.web.grants import Grants, is_machine, title_of
+from gilk.web.machine import WindowMachine
 from gilk.web.sessions import Sessions
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
@@ -39,11 +39,11 @@ class TracingPages:
         self._grants, self._sessions, self._audit = grants, sessions, audit
 
     async def page(self, request: Request) -> Json:
-        """The process, and the trace of the address as a command and in Python; or the problem that it has. For the lab
-        the same about its kernel.
+        """The process, and the trace of the address as a command and in Python; or the problem that it has. For a
+        machine the same about its kernel.
         """
-        if request.path_params["target"] == LAB:
-            return self._page_of_lab(request)
+        if is_machine(request.path_params["target"]):
+            return self._page_of_machine(request)
         identity, query = request.path_params["target"], request.query_params
         pid = self._pid(identity)
         asked = _checked(
@@ -55,15 +55,16 @@ class TracingPages:
         same = {"command": asked.command(pid, file), "python": asked.python(pid, file)}
         return {**self._about(identity, title), "pid": int(pid), "problem": _problem(asked), **same}
 
-    def _page_of_lab(self, request: Request) -> Json:
-        title, query = title_of(self._grants.target(LAB)), request.query_params
+    def _page_of_machine(self, request: Request) -> Json:
+        identity, query = request.path_params["target"], request.query_params
+        title = title_of(self._grants.target(identity))
         asked = _checked_of_kernel(
             query.get("start", "now"), query.get("stop", "for:2s"), query.getlist("scope"),
-            whole_number(query.get("depth", "0")), query.get("workload", ""),
+            whole_number(query.get("depth", "0")), query.get("workload", ""), identity,
         )  # fmt: skip
-        file = self._example("lab")
+        file = self._example(identity)
         same = {"command": asked.command(file), "python": asked.python(file)}
-        return {**self._about(LAB, title), "problem": _problem(asked), **same}
+        return {**self._about(identity, title), "problem": _problem(asked), **same}
 
     def _about(self, identity: str, title: str) -> Json:
         folder = self._grants.traces
@@ -73,13 +74,15 @@ class TracingPages:
         """The file that a shown command names."""
         return (self._grants.traces or Path()) / f"{_plain(title)}.parquet"
 
-    async def begin_in_lab(self, request: Request, lab: Lab) -> Json:
-        """Trace the lab's kernel into a new file, while a command runs there, if there is one. Raises ToldError."""
+    async def begin_in_machine(self, request: Request, machine: WindowMachine) -> Json:
+        """Trace the kernel of a machine into a new file, while a command runs there, if there is one."""
         found = await given(request, start=str, stop=str, scope=list, depth=int, workload=str)
-        title = title_of(self._grants.target(LAB))
-        asked = _checked_of_kernel(found["start"], found["stop"], found["scope"], found["depth"], found["workload"])
-        file = await self._new(asked, "lab")
-        session = self._sessions.begin_lab_trace(lab, title, asked, file)
+        title = title_of(self._grants.instrumented())
+        asked = _checked_of_kernel(
+            found["start"], found["stop"], found["scope"], found["depth"], found["workload"], machine.name
+        )  # fmt: skip
+        file = await self._new(asked, machine.name)
+        session = self._sessions.begin_machine_trace(machine, title, asked, file)
         return (await self._audit.noted(session, asked.command(file))).shown()
 
     async def _new(self, asked: TraceAsked | KernelTraceAsked, name: str) -> Path:
@@ -101,7 +104,9 @@ class TracingPages:
         return (await self._audit.noted(session, asked.command(pid, file))).shown()
 
     def _pid(self, identity: str) -> str:
-        return self._grants.process(identity, "the window traces processes and the lab", "gilk trace --kernel")
+        return self._grants.process(
+            identity, "the window traces processes and the kernel of --on", "gilk web --on here, or lab"
+        )
 
 
 def _checked(
@@ -117,11 +122,13 @@ def _checked(
     return TraceAsked(start, stop, tuple(scope), tuple(skip), depth, everything)
 
 
-def _checked_of_kernel(start: str, stop: str, scope: Sequence[Any], depth: int, workload: str) -> KernelTraceAsked:
+def _checked_of_kernel(
+    start: str, stop: str, scope: Sequence[Any], depth: int, workload: str, machine: str
+) -> KernelTraceAsked:  # fmt: skip
     """The same for a trace of a kernel. Raises ToldError `bad-request`."""
     checked = _checked(start, stop, scope, (), depth, everything=False)
     check_text(workload)
-    return KernelTraceAsked(checked.start, checked.stop, checked.scope, checked.depth, workload.strip())
+    return KernelTraceAsked(checked.start, checked.stop, checked.scope, checked.depth, workload.strip(), machine)
 
 
 def _problem(asked: TraceAsked | KernelTraceAsked) -> Json | None:

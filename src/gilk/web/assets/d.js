@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The page on which the user writes a D program for a process or for the lab's kernel. The program is checked while it is
+// The page on which the user writes a D program for a process or for the kernel of a machine. The program is checked while it is
 // typed, previewed, and begun.
 
-import { h, lines, number, plural, show } from "./dom.js";
+import { h, isMachine, lines, number, plural, show } from "./dom.js";
 import { command, goTo } from "./frame.js";
 import { get, post } from "./talk.js";
 import { Editor } from "./editor.js";
@@ -31,13 +31,13 @@ export async function program(place, id) {
   const asked = new URLSearchParams(location.search).get("text");
   const about = await get(`/target/${id}/d.json`);
   const draft = `d ${id}`;
-  const lab = id === "lab";
-  const examples = lab ? OF_THE_KERNEL : OF_A_PROCESS;
+  const kernel = isMachine(id);
+  const examples = kernel ? OF_THE_KERNEL : OF_A_PROCESS;
   const first = asked ?? sessionStorage.getItem(draft) ?? examples[0][1];
   let [waiting, keeping, checking] = [0, 0, null];
 
   function ask(what, more, signal) {
-    const given = { text: editor.text, ...more, ...(lab ? { workload: workload() } : {}) };
+    const given = { text: editor.text, ...more, ...(kernel ? { workload: workload(id) } : {}) };
     const address = `/target/${id}/d/${what}.json`;
     const query = new URLSearchParams(given).toString();
     return query.length < SHORT ? get(`${address}?${query}`, signal) : post(address, given, signal);
@@ -104,7 +104,7 @@ export async function program(place, id) {
     run.disabled = true;
     show(wrong, h("p", null, "Compiling, and putting it in …"));
     try {
-      const session = lab ? await post("/session/lab/d", { text: editor.text, workload: workload() })
+      const session = kernel ? await post("/session/machine/d", { text: editor.text, workload: workload(id) })
         : await post("/session/d", { target: id, text: editor.text });
       keep();
       goTo(`/session/${session.number}`);
@@ -124,14 +124,14 @@ export async function program(place, id) {
 
   show(place,
     h("h1", null, `D program for ${about.title}`),
-    h("p", null, lab ? "It sees all that happens in the kernel, for whichever program; $target is the command's process. " : "$target is this process. ", h("a", { href: "/help/d/README" }, "The language"), ", ",
+    h("p", null, kernel ? "It sees all that happens in the kernel, for whichever program; $target is the command's process. " : "$target is this process. ", h("a", { href: "/help/d/README" }, "The language"), ", ",
       h("a", { href: "/help/d/providers" }, "its probes"), ", ", h("a", { href: "/help/d/actions" }, "what it can do"), "."),
     h("div", { class: "fields" },
       h("p", { class: "field" }, h("label", { for: "example" }, "Example"), example)),
     h("p", { class: "field" }, h("label", { for: "program" }, "Program"),
       h("span", { id: "keys", class: "hint" }, "Ctrl-Space lists the words that may stand at the cursor. Tab leaves the field.")),
     editor.place, said,
-    lab ? workloadField(check) : null,
+    kernel ? workloadField(id, check) : null,
     h("p", { class: "acts" }, preview, run),
     about.acts ? null : h("p", null, "This window only looks; the command below runs the program."),
     planned, wrong, same);

@@ -81,6 +81,11 @@ export function times(first, last, left, right, y) {
 }
 
 // The part of an address that stands for a file.
+// Whether a target is the kernel of a machine, which is instrumented there.
+export function isMachine(id) {
+  return id === "lab" || id === "here" || id.startsWith("ssh:");
+}
+
 export function fileId(path) {
   const bytes = new TextEncoder().encode(path);
   return `file-${btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;

@@ -7,7 +7,7 @@ import { forgetNotice, keys, refused, showNotice, top } from "./frame.js";
 import { overview } from "./overview.js";
 import { target, symbols } from "./target.js";
 import { func } from "./function.js";
-import { lab } from "./lab.js";
+import { machine } from "./machine.js";
 import { session } from "./session.js";
 import { about, doctor, help } from "./papers.js";
 import { program } from "./d.js";
@@ -59,7 +59,7 @@ async function render() {
     leave = (await (page ?? nothing)(place, ...(match ?? []).slice(1))) ?? null;
   } catch (error) {
     if (error.name === "AbortError") return;
-    if (error.slug === "lab-starting" || error.slug === "lab-is-over") leave = lab(place, await get("/target/lab.json"));
+    if (error.slug === "machine-starting" || error.slug === "machine-is-over") leave = machine(place, await get(`/target/${match[1]}.json`));
     else show(place, refused(error));
   }
   const heading = place.querySelector("h1");

@@ -29,8 +29,8 @@ export async function overview(place) {
     h("h1", null, "gilk on this machine"),
     h("section", { "aria-labelledby": "sessions" }, h("h2", { id: "sessions" }, "Sessions"),
       found.sessions.length ? sessionRows(found.sessions)
-        : h("p", null, `None. Choose a ${found.lab ? "kernel or process" : "process"}, then a function, and put an instrument into it.`)),
-    found.kernel || found.lab ? kernels(found) : null,
+        : h("p", null, `None. Choose a ${found.machine ? "kernel or process" : "process"}, then a function, and put an instrument into it.`)),
+    found.kernel || found.machine ? kernels(found) : null,
     h("section", { "aria-labelledby": "processes" }, h("h2", { id: "processes" }, "Processes"),
       h("p", { class: "field" }, h("label", { for: "which" }, found.programs.length ? "Name, number or file" : "Name or number"), field), rows),
     found.experiment_folders.length ? experiments(found) : null);
@@ -38,12 +38,20 @@ export async function overview(place) {
 
 function kernels(found) {
   return h("section", { "aria-labelledby": "kernels" }, h("h2", { id: "kernels" }, "Kernels"),
-    found.lab ? h("p", null, h("a", { href: found.lab === "up" ? "/target/lab/symbols?image=kernel" : "/target/lab" }, "The kernel of the lab"),
-      ", a virtual machine, where nothing can break this one: ", LAB_IS[found.lab], found.lab === "up" ? [". ", h("a", { href: "/target/lab" }, "The lab")] : ".") : null,
+    found.machine ? instrumented(found.machine) : null,
     found.kernel ? h("p", null, h("a", { href: "/target/kernel/symbols?image=kernel" }, "The kernel of this machine"), ", to look at.") : null);
 }
 
 const LAB_IS = { off: "it is off", starting: "it is starting", up: "it is up", over: "it has ended" };
+const IS = { off: "not connected", starting: "connecting", up: "connected", over: "not connected" };
+
+// The kernel that is instrumented. Its functions are one click away while its machine is there.
+function instrumented({ name, title, state }) {
+  const [lab, up] = [name === "lab", state === "up"];
+  return h("p", null, h("a", { href: up ? `/target/${name}/symbols?image=kernel` : `/target/${name}` }, title[0].toUpperCase() + title.slice(1)),
+    lab ? ", a virtual machine, where nothing can break this one: " : ", to instrument: ", (lab ? LAB_IS : IS)[state],
+    up ? [". ", h("a", { href: `/target/${name}` }, lab ? "The lab" : "The machine")] : ".");
+}
 
 function experiments(found) {
   const folder = h("select", { id: "folder" }, found.experiment_folders.map((path) => h("option", { value: path }, path)));

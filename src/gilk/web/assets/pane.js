@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The pane below the pages on which points are picked: the chosen instruments, a preview of the plan, and a button to begin.
 
-import { fileId, h, lines, plural, show } from "./dom.js";
+import { fileId, h, isMachine, lines, plural, show } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { listed as timesOf, timed, timesField } from "./times.js";
@@ -55,8 +55,8 @@ function draw(target) {
   if (target !== shownFor || !requests.length) return show(place);
   const result = h("div", { class: "plan", role: "status" });
   const line = commandFor(target, requests);
-  const lab = target === "lab";
-  const running = lab || target.startsWith("pid-");
+  const kernel = isMachine(target);
+  const running = kernel || target.startsWith("pid-");
   const list = h("ul", { class: "chosen" });
   const listed = () => show(list, items(target, requests));
   const shell = command(line);
@@ -67,9 +67,9 @@ function draw(target) {
     h("h2", null, plural(requests.length, "instrument"), " chosen"),
     list,
     typedField(target, (text) => add(target, text)),
-    running && !lab ? costOf(requests) : null,
-    lab ? workloadField(again) : null,
-    running ? cField(lab, listed, again) : null,
+    running && !kernel ? costOf(requests) : null,
+    kernel ? workloadField(target, again) : null,
+    running ? cField(kernel, listed, again) : null,
     live,
     h("p", null,
       h("button", { onclick: () => preview(target, requests, result) }, "Preview the plan"),
@@ -82,7 +82,7 @@ function draw(target) {
 
 // The chosen instruments as a list. Once there are instruments in C, each point can have one of these.
 function items(target, requests) {
-  const own = target === "lab" || target.startsWith("pid-") ? instruments() : [];
+  const own = isMachine(target) || target.startsWith("pid-") ? instruments() : [];
   const change = (each, instrument) => keep(target, requests.map((one) => (one === each ? `${pointsOf(each)}=${instrument}` : one)));
   return requests.map((each) => {
     const now = each.slice(pointsOf(each).length + 1);
@@ -101,14 +101,13 @@ function commandFor(target, requests) {
   const points = requests.map((each) => `-i '${each}'`).join(" ");
   const before = requests.some(isC) ? `printf %s ${quoted(cText())} > mine.c && ` : "";
   if (timed(target, requests)) return `${before}${experimentCommand(target, requests)}`;
-  if (target !== "lab") return `${before}gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${points}`;
-  return `${before}gilk run --on lab ${points}${workload() ? ` -- sh -c ${quoted(workload())}` : ""}`;
+  if (!isMachine(target)) return `${before}gilk run ${target.startsWith("pid-") ? `-p ${target.split("-")[1]} ` : ""}${points}`;
+  return `${before}gilk run --on ${target} ${points}${workload(target) ? ` -- sh -c ${quoted(workload(target))}` : ""}`;
 }
 
 // The command line that writes the experiment with the instruments' times, and runs it.
 function experimentCommand(target, requests) {
-  const lab = target === "lab";
-  const head = lab ? `machine = "lab"\ntargets = ["kernel"]\n${workload() ? `\n[workload]\ncommand = ${toml(workload())}\n` : ""}`
+  const head = isMachine(target) ? `machine = ${toml(target)}\ntargets = ["kernel"]\n${workload(target) ? `\n[workload]\ncommand = ${toml(workload(target))}\n` : ""}`
     : `targets = ["pid:${target.split("-")[1]}"]\n`;
   const parts = timesOf(target, requests).map((one) => {
     const keys = [...keysOf(one.request), ...(one.start ? [`start = ${one.start}`] : []), ...(one.stop === null ? [] : [`stop = ${one.stop}`])];
@@ -132,13 +131,14 @@ function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// The command that runs in the lab during a session.
-export function workload() {
-  return (sessionStorage.getItem("workload") ?? "").trim();
+// The command that runs in the lab during a session; "" of other targets, where the window runs no commands.
+export function workload(target) {
+  return target !== "lab" ? "" : (sessionStorage.getItem("workload") ?? "").trim();
 }
 
-// The field for that command. `changed` is called after each change.
-export function workloadField(changed) {
+// The field for that command, if there may be one. `changed` is called after each change.
+export function workloadField(target, changed) {
+  if (target !== "lab") return null;
   const field = h("input", { id: "workload", value: sessionStorage.getItem("workload") ?? "", autocomplete: "off", spellcheck: "false",
     placeholder: "ls -lR /etc | sort | tail -3", oninput: () => {
       sessionStorage.setItem("workload", field.value);
@@ -167,7 +167,7 @@ async function begin(target, requests, button) {
   try {
     const asked = timesOf(target, requests).map((one) => (one.start || one.stop !== null ? one : one.request));
     const inC = requests.some(isC);
-    const session = target === "lab" ? await post(inC ? "/session/lab/c" : "/session/lab", { requests: asked, workload: workload(), ...(inC ? { text: cText() } : {}) })
+    const session = isMachine(target) ? await post(inC ? "/session/machine/c" : "/session/machine", { requests: asked, workload: workload(target), ...(inC ? { text: cText() } : {}) })
       : inC ? await post("/session/c", { target, requests: asked, text: cText() })
         : await post("/session", { target, requests: asked });
     notice("The instruments are in.");
@@ -192,7 +192,7 @@ async function stagger(target, requests, place) {
     do path = `${folders[0]}/experiment-${number++}.toml`; while (taken.has(path));
     const words = new URLSearchParams([["for", target], ...requests.map((each) => ["i", each])]);
     if (timed(target, requests)) for (const one of timesOf(target, requests)) words.append("times", `${one.start} ${one.stop ?? ""}`.trim());
-    if (target === "lab" && workload()) words.set("workload", workload());
+    if (workload(target)) words.set("workload", workload(target));
     goTo(`/experiment/${fileId(path)}?${words}`);
   } catch (error) {
     show(place, h("p", { role: "alert" }, `${error.message} (${error.slug})`));

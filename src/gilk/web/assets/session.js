@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { duration, h, lines, number, plural, s, short, show, table } from "./dom.js";
+import { duration, h, isMachine, lines, number, plural, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { renew } from "./growing.js";
 import { happened, written } from "./bars.js";
@@ -79,7 +79,7 @@ export async function session(place, text) {
     first.aggregations ? h("pre", { tabindex: 0, "aria-label": "Program" }, lines(first.requests[0])) : h("p", null, first.requests.join(", ")),
     first.workload ? h("p", null, "Meanwhile in the lab: ", h("code", null, first.workload)) : null,
     blocksOf(first),
-    h("p", { class: "acts" }, out, halt, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : "The target")),
+    h("p", { class: "acts" }, out, halt, pause, first.planned ? h("a", { href: `/experiment/${first.target}` }, "The experiment") : h("a", { href: `/target/${first.target}` }, first.target === "lab" ? "The lab" : isMachine(first.target) ? "The machine" : "The target")),
     outcome, counting.place, above, grown, figures, command(first.command, first.python));
   heard(first);
   return follow(first.number, heard);

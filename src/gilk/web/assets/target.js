@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // A target's images, and its functions, which are searched while the user types, with words that say what can be instrumented.
 
-import { h, number, plural, show, table } from "./dom.js";
+import { h, isMachine, number, plural, show, table } from "./dom.js";
 import { again, command, notice, refused } from "./frame.js";
 import { get, post } from "./talk.js";
 import { add } from "./pane.js";
 import { sessionRows } from "./session.js";
-import { lab } from "./lab.js";
+import { machine } from "./machine.js";
 import { typedField } from "./typed.js";
 
 const MARKS = {
@@ -19,7 +19,7 @@ const SCREEN = 40; // rows
 
 export async function target(place, id) {
   const found = await get(`/target/${id}.json`);
-  if (found.lab) return lab(place, found);
+  if (found.machine) return machine(place, found);
   show(place,
     h("h1", null, found.title),
     found.sessions.length ? h("section", null, h("h2", null, "Sessions"), sessionRows(found.sessions)) : null,
@@ -38,7 +38,7 @@ export function images(id, found) {
 }
 
 function isKernel(id) {
-  return id === "kernel" || id === "lab";
+  return id === "kernel" || isMachine(id);
 }
 
 function about(id) {
@@ -53,7 +53,7 @@ function symbolsAddress(id, image, more = {}) {
 
 export async function symbols(place, id) {
   const known = await get(`/target/${id}.json`);
-  if (known.lab && known.lab.state !== "up") return lab(place, known);
+  if (known.machine && known.machine.state !== "up") return machine(place, known);
   const asked = new URLSearchParams(location.search);
   const rows = h("div");
   const counted = h("p", { class: "counted", role: "status" });
@@ -120,8 +120,8 @@ export async function symbols(place, id) {
 
   show(place,
     h("h1", null, `Functions of ${known.title}`),
-    h("p", null, h("a", { href: `/target/${id}` }, id === "lab" ? "The lab" : isKernel(id) ? "Its modules" : "Its program and libraries"),
-      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : id === "lab" ? [", ", h("a", { href: "/target/lab/trace" }, "a trace of it"), ", ", h("a", { href: "/target/lab/d" }, "a D program for it")] : null,
+    h("p", null, h("a", { href: `/target/${id}` }, id === "lab" ? "The lab" : isMachine(id) ? "The machine" : isKernel(id) ? "Its modules" : "Its program and libraries"),
+      id.startsWith("pid-") ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : isMachine(id) ? [", ", h("a", { href: `/target/${id}/trace` }, "a trace of it"), ", ", h("a", { href: `/target/${id}/d` }, "a D program for it")] : null,
       ". Search by a part of the name, a glob (pipe_*), an expression (/^pipe/), an address (0x…)",
       isKernel(id) ? "." : " or a line of the source (parse.c:120)."),
     h("div", { class: "fields", role: "search" },
@@ -150,7 +150,7 @@ function analyse(id, image, state) {
       stop.hidden = true;
     }
   } }, "Analyse this image");
-  return h("p", { class: "hint" }, "Nobody has analysed this image yet, so it is not known which points can be had. ", button, id === "lab" ? null : stop);
+  return h("p", { class: "hint" }, "Nobody has analysed this image yet, so it is not known which points can be had. ", button, isMachine(id) ? null : stop);
 }
 
 function functions(id, rows) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The page where a trace of a process, or of the lab's kernel, is begun: from which event to which, and which functions are
+// The page where a trace of a process, or of the kernel of a machine, is begun: from which event to which, and which functions are
 // followed.
 
-import { h, show } from "./dom.js";
+import { h, isMachine, show } from "./dom.js";
 import { command, goTo } from "./frame.js";
 import { workload, workloadField } from "./pane.js";
 import { get, post } from "./talk.js";
@@ -13,8 +13,8 @@ const EVENTS = "now, or call:FUNCTION, return:FUNCTION:3 (the third return), aft
 
 export async function tracing(place, id) {
   const first = new URLSearchParams(location.search);
-  const lab = id === "lab";
-  if (lab && first.has("workload")) sessionStorage.setItem("workload", first.get("workload"));
+  const kernel = isMachine(id);
+  if (kernel && first.has("workload")) sessionStorage.setItem("workload", first.get("workload"));
   const about = await get(`/target/${id}/trace.json`);
   let [waiting, asking] = [0, null];
 
@@ -35,7 +35,7 @@ export async function tracing(place, id) {
     const globs = (field) => field.value.split("\n").map((line) => line.trim()).filter(Boolean);
     const both = { start: start.value.trim(), stop: stop.value.trim(), scope: globs(scope),
       depth: Math.max(0, Math.trunc(Number(depth.value)) || 0) };
-    return lab ? { ...both, workload: workload() } : { ...both, skip: globs(skip), all: all.checked };
+    return kernel ? { ...both, workload: workload(id) } : { ...both, skip: globs(skip), all: all.checked };
   }
 
   function words() {
@@ -76,7 +76,7 @@ export async function tracing(place, id) {
     begin.disabled = true;
     show(wrong, h("p", null, "Finding the functions, and making them ready. The first time that may take a minute …"));
     try {
-      const session = lab ? await post("/session/lab/trace", chosen()) : await post("/session/trace", { target: id, ...chosen() });
+      const session = kernel ? await post("/session/machine/trace", chosen()) : await post("/session/trace", { target: id, ...chosen() });
       goTo(`/session/${session.number}`);
     } catch (error) {
       show(wrong, h("p", null, `Nothing was put in. ${error.message} (${error.slug})`), error.hint ? h("p", null, error.hint) : null);
@@ -86,17 +86,17 @@ export async function tracing(place, id) {
 
   show(place,
     h("h1", null, `Trace of ${about.title}`),
-    h("p", null, lab ? "Every call of these functions from one event to another, with its time, whoever makes it. "
+    h("p", null, kernel ? "Every call of these functions from one event to another, with its time, whoever makes it. "
       : "Every call from one event to another, with its time. Until the first event the program runs as if nothing were there. ",
       h("a", { href: "/help/cli/trace" }, "What is followed"), "."),
-    field("start", "Begin at", start, lab ? TIMES : EVENTS),
-    field("stop", "End at", stop, lab ? "for:2s (so long after its first event), exit (with the command). “Take out” ends it, too."
+    field("start", "Begin at", start, kernel ? TIMES : EVENTS),
+    field("stop", "End at", stop, kernel ? "for:2s (so long after its first event), exit (with the command). “Take out” ends it, too."
       : "for:2s (so long after its first event), return:FUNCTION, exit (with the program). “Take out” ends it, too."),
-    field("scope", "Follow only", scope, lab ? "Functions, one a line: pipe_*, vfs_read. Empty: all of the kernel, which takes a minute to prepare."
+    field("scope", "Follow only", scope, kernel ? "Functions, one a line: pipe_*, vfs_read. Empty: all of the kernel, which takes a minute to prepare."
       : "Functions, one a line: parse_* of the program, libz*:inflate*, libc.so.6: for all of an image. Empty: all of the program and its libraries."),
-    lab ? null : field("skip", "Do not follow", skip, "Functions, in the same words."),
+    kernel ? null : field("skip", "Do not follow", skip, "Functions, in the same words."),
     field("depth", "Levels of calls", depth, "Calls within calls, so many deep. 0: all."),
-    lab ? workloadField(typed)
+    kernel ? workloadField(id, typed)
       : h("p", { class: "check" }, all, h("label", { for: "all" }, "Also what is called so often that following it slows the program down")),
     h("p", { class: "acts" }, begin),
     !about.acts ? h("p", null, "This window only looks; the command below makes the trace.")

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The process that has the lab of a window: a virtual machine, whose kernel is looked at and instrumented.
+"""The process that has the machine of a window, whose kernel is looked at and instrumented.
 
-    python -m gilk.web.lab_host READING WRITING
+    python -m gilk.web.machine_host READING WRITING
 
-The first message starts the machine. Then questions are answered as by worker.py, and sessions run, one at a time,
-since this process has the machine's only connection; questions are answered meanwhile. Those about D programs that are
-being written are answered by a copy of this process (forked.py). It ends when its input ends, and when the machine
-does. However it ends, the machine ends with it.
+The first message starts the machine, or connects to it. Then questions are answered as by worker.py, and sessions run,
+one at a time, since this process has the only connection to the machine; questions are answered meanwhile. Those about
+D programs that are being written are answered by a copy of this process (forked.py). It ends when its input ends, and
+when the machine or the connection does. However it ends, a virtual machine ends with it, and what was put into another
+one is taken out there by the driver.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _OF_D: Final = "d-"  # begins the names of questions about D programs that are b
 _CONSOLE: Final = 8 << 10  # the number of the last characters of the console that are shown
 
 
-class LabHost:
+class MachineHost:
     """``over``: whether this process is to end."""
 
     def __init__(self, channel: ServerChannel, kernel: WatchedKernel) -> None:
@@ -96,7 +97,9 @@ class LabHost:
         return {}
 
     def _refuse(self, **_given: Any) -> Json:
-        raise TargetError("lab-busy", "a session is in the lab already", "take it out first: there is one at a time")
+        raise TargetError(
+            "machine-busy", "a session is in that kernel already", "take it out first: there is one at a time"
+        )
 
     def close(self) -> None:
         self._writing.close()
@@ -283,7 +286,7 @@ def _carry_out(channel: ServerChannel, first: Message) -> None:
     threading.Thread(target=_end_with_server, args=(channel, up), daemon=True).start()
     try:
         with watched_kernel(first["given"]["machine"]) as kernel:
-            host = LabHost(channel, kernel)
+            host = MachineHost(channel, kernel)
             channel.send({"id": first["id"], "ok": host.state()})
             up.set()
             try:

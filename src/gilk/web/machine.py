@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The lab of a window: a virtual machine in a child process (lab_host.py), with one session at a time."""
+"""The machine whose kernel a window instruments: the lab, which is a virtual one, this one, or one that is reached over
+ssh. A child process (machine_host.py) has the connection to it, and runs one session at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,21 @@ from typing import Any, Final
 
 from gilk.web import children
 from gilk.web.children import GONE, ServerChild, ToldError
+from gilk.web.grants import LAB, title_of
 from gilk.web.sessions import WebSession
 
 Json = dict[str, Any]
 _TICK: Final = 0.05  # seconds
-_STARTING: Final = ToldError("lab-starting", "the lab is starting", "that takes some seconds", 503)
+_STARTING: Final = ToldError("machine-starting", "the machine is starting", "that takes some seconds", 503)
 
 
-class Lab:
-    """``state``: off, starting, up or over. ``why``: the error that is the reason for the end of the machine, if one
-    is.
+class WindowMachine:
+    """``name``: as for --on, or '' for none. ``state``: off, starting, up or over. ``why``: the error that is the
+    reason for the end of the machine or of the connection, if one is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.state = "off"
         self.why: Json | None = None
         self._about: Json = {}
@@ -39,8 +43,8 @@ class Lab:
 
     async def _start(self) -> None:
         try:
-            self._child = child = await children.begun("gilk.web.lab_host", self._tell, self._gone)
-            self._about = await child.ask("start", machine="lab")
+            self._child = child = await children.begun("gilk.web.machine_host", self._tell, self._gone)
+            self._about = await child.ask("start", machine=self.name)
             self.state = "up"
         except ToldError as error:
             self.state = "over"
@@ -57,7 +61,11 @@ class Lab:
 
     def _gone(self) -> None:
         if self.state == "up" and not self._stopping:
-            self.why = self.why or {"slug": GONE.slug, "message": "the lab's process was killed", "hint": ""}
+            self.why = self.why or {
+                "slug": GONE.slug,
+                "message": "the process with the connection to the machine was killed",
+                "hint": "",
+            }
         self.state = "over"
         if self._session is not None:
             self._session.gone()
@@ -69,25 +77,30 @@ class Lab:
         if self.state == "up":
             with suppress(ToldError):
                 about = await self.ask("state")
-        return {"state": self.state, "why": self.why, **about}
+        return {"name": self.name, "title": title_of(self.name), "state": self.state, "why": self.why, **about}
 
     async def ask(self, what: str, **given: Any) -> Json:
-        """The answer of the machine's process to a question. Raises ToldError: the child's, `lab-starting`,
-        `lab-is-over`.
+        """The answer of the machine's process to a question. Raises ToldError: the child's, `machine-starting`,
+        `machine-is-over`.
         """
         if self.state == "starting":
             raise _STARTING
         if self._child is None or self.state != "up":
-            raise ToldError("lab-is-over", "the lab has ended", "its page starts it again", 409)
+            raise ToldError(
+                "machine-is-over", "the machine has ended, or the connection to it", "its page starts it again", 409
+            )
         return await self._child.ask(what, **given)
 
     async def begin(self, session: WebSession, what: str, **given: Any) -> Json:
         """Run a session in the machine: instruments (``session``), a D program (``program``) or a trace (``trace``).
         Raises ToldError; then nothing has changed.
         """
+        if given["workload"] and self.name != LAB:
+            hint = "run it there yourself, while the session goes on"
+            raise ToldError("only-in-the-lab", "the window runs commands in the lab, and nowhere else", hint, 403)
         if self._session is not None:
             hint = "take it out first: there is one at a time"
-            raise ToldError("lab-busy", "a session is in the lab already", hint, 409)
+            raise ToldError("machine-busy", "a session is in that kernel already", hint, 409)
         self._session = session
         try:
             return await self.ask(what, **given)
@@ -106,7 +119,7 @@ class Lab:
             await self.ask("leave-out")
 
     async def stop(self) -> None:
-        """End the machine. The session in it is over by then."""
+        """End the machine, or the connection to it. The session in it is over by then."""
         if self._starting is None:
             return
         self._stopping = True
