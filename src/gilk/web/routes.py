@@ -276,9 +276,9 @@ class Window:
         self.grants.instrumented()
         for session in self.sessions.all():
             if session.target == self.machine.name:
-                await self.sessions.end(session, "the machine was let go")
+                await self.sessions.end(session, "the lab was ended" if session.target == LAB else "you disconnected")
         await self.machine.stop()
-        self.audit.note("machine let go")
+        self.audit.note("machine ended")
         return await self.machine.shown()
 
     async def begin_d(self, request: Request) -> Json:
