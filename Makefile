@@ -30,7 +30,7 @@ test: venv ## install what is missing, then ruff, mypy and the whole test suite
 	@tools/setup test
 	@$(RUN) -m tests.places
 	$(MAKE) --no-print-directory lint
-	$(RUN) -m pytest -n $(JOBS) -q
+	$(RUN) -m pytest -n $(JOBS) -q --durations 40 --durations-min 4
 
 lint: venv ## ruff, rules and layout, and mypy
 	$(RUN) -m ruff check
