@@ -141,6 +141,10 @@ def enable(
                 if clause.number not in run:
                     run.append(clause.number)
         enabled.counts[clause.number] = sum(enabled.matched[clause.number])
+    if program.locals and process is not None:
+        from gilk.engines.dtrace import local_sites  # imported here: few programs need it
+
+        local_sites.place(enabled, program, process)
     return enabled
 
 
