@@ -109,7 +109,7 @@ def place(enabled: Enabled, program: tree.Program, process: Code) -> None:
 
 
 def _with_locals(
-    site: ProbeSite, used: Iterable[frozenset[int]], locals_: Sequence[tree.Local], process: Code,
+    site: ProbeSite, used: Iterable[frozenset[int]], locals_: Sequence[tree.NamedLocal], process: Code,
     kept: dict[tuple[int, tuple[Expression | None, ...]], Given],
 ) -> ProbeSite:  # fmt: skip
     there, lost = Whereabouts(process, site), ""
@@ -137,5 +137,5 @@ def _value(place: LocalPlace, address: bool, either: bool) -> tuple[Expression |
     return (_NO_VALUE, None) if either else (None, Why.IN_REGISTER if address else Why.IN_MEMORY)
 
 
-def _shown(local: tree.Local) -> str:
+def _shown(local: tree.NamedLocal) -> str:
     return f"local`{local.function}`{local.name}" if local.function else f"local`{local.name}"

@@ -16,6 +16,7 @@ from gilk.values import dataclass
 _FUNCTION, _INLINED, _BLOCK, _VARIABLE, _PARAMETER = 0x2E, 0x1D, 0x0B, 0x34, 0x05
 #: Namespaces, modules, structs, unions and classes: functions may be defined in these.
 _AROUND = frozenset((0x39, 0x1E, 0x13, 0x17, 0x02))
+_WITHIN = _AROUND | {_FUNCTION, _BLOCK}  # lambdas lie in functions, too
 _ORIGIN, _SPECIFICATION, _DECLARATION, _DECLARED_LINE, _TYPE = 0x31, 0x47, 0x3C, 0x3B, 0x49
 _DEEPEST = 8  # the longest chain of entries that stand for one another
 _INNERMOST = 64  # the most scopes around an instruction
@@ -60,7 +61,7 @@ class Variables:
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
-        self._functions: dict[int, list[tuple[tuple[Range, ...], DebugEntry]]] = {}
+        self._functions: dict[tuple[int, frozenset[int]], list[tuple[tuple[Range, ...], DebugEntry]]] = {}
 
     @cached_property
     def _units(self) -> list[tuple[tuple[Range, ...], DebugUnit]]:
@@ -73,19 +74,19 @@ class Variables:
         """The function that contains a link-time address; None if the debug information has none. Raises
         ImageError."""
         for unit in (unit for code, unit in self._units if _is_in(code, address)):
-            for code, function in self._of(unit):
+            for code, function in (each for tags in (_AROUND, _WITHIN) for each in self._of(unit, tags)):
                 if _is_in(code, address):
                     found = tuple(self._in_scope(function, unit, address, "", 0))
                     return FunctionScope(unit, function, code, found)
         return None
 
-    def _of(self, unit: DebugUnit) -> list[tuple[tuple[Range, ...], DebugEntry]]:
-        """The functions of a unit that have code."""
-        if unit.start not in self._functions:
+    def _of(self, unit: DebugUnit, around: frozenset[int]) -> list[tuple[tuple[Range, ...], DebugEntry]]:
+        """The functions of a unit that have code and lie in entries with the tags ``around``."""
+        if (unit.start, around) not in self._functions:
             root = self._entries.entry(unit.first)
-            each = ((ranges(one, root, unit.version), one) for one in _functions(root, _INNERMOST))
-            self._functions[unit.start] = [(code, one) for code, one in each if code]
-        return self._functions[unit.start]
+            each = ((ranges(one, root, unit.version), one) for one in _functions(root, around, _INNERMOST))
+            self._functions[unit.start, around] = [(code, one) for code, one in each if code]
+        return self._functions[unit.start, around]
 
     def _in_scope(
         self, scope: DebugEntry, unit: DebugUnit, address: int, inlined: str, depth: int
@@ -102,12 +103,12 @@ class Variables:
             yield from self._in_scope(each, unit, address, name, depth + 1)
 
 
-def _functions(scope: DebugEntry, most: int) -> Iterator[DebugEntry]:
+def _functions(scope: DebugEntry, around: frozenset[int], most: int) -> Iterator[DebugEntry]:
     for each in scope.file.children(scope):
         if each.tag == _FUNCTION:
             yield each
-        elif each.tag in _AROUND and most:
-            yield from _functions(each, most - 1)
+        if each.tag in around and most:
+            yield from _functions(each, around, most - 1)
 
 
 def _is_in(code: tuple[Range, ...], address: int) -> bool:

@@ -58,7 +58,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class NamedLocal:
     """A variable of the functions at the program's probes: its ``address``, or else its value. ``function``: the
     inlined function whose variable it is, "" for the function that the probe names.
     """
@@ -95,7 +95,7 @@ class Program:
     stacks: bool = False
     interfaces: tuple[Interface, ...] = ()
     providers: dict[str, ProviderAttributes] = field(default_factory=dict)
-    locals: tuple[Local, ...] = ()
+    locals: tuple[NamedLocal, ...] = ()
 
     @property
     def firsts(self) -> tuple[int, ...]:

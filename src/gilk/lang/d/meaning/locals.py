@@ -53,7 +53,8 @@ class Locals:
         if not types:
             lost = next((each for each in known if each.declared), known[0])
             tag = Tag.D_LOCAL_LOST if lost.declared else Tag.D_LOCAL_UNDEF
-            raise Rejected(tag, symbol.span, f"{_shown(symbol)} cannot be had: {lost.why}", lost.hint)
+            more = f"; {lost.hint}" if lost.hint else ""
+            raise Rejected(tag, symbol.span, f"{_shown(symbol)} cannot be had: {lost.why}{more}")
         if len(types) > 1:
             what = f"{_shown(symbol)} is {text(types[0])} at one of the clause's probes, {text(types[1])} at another"
             raise Rejected(Tag.D_LOCAL_MULTI, symbol.span, what, "give each its own clause")
@@ -70,7 +71,7 @@ class Locals:
         return ir.Conditional(type_, self._numbered(symbol, True), there, value)
 
     def _numbered(self, symbol: ast.Symbol, address: bool) -> ir.Local:
-        local = tree.Local(symbol.name, symbol.module.partition("`")[2], address)
+        local = tree.NamedLocal(symbol.name, symbol.module.partition("`")[2], address)
         if local not in self._scope.locals:
             self._scope.locals.append(local)
         return ir.Local(UINT64, self._scope.locals.index(local))

@@ -83,7 +83,7 @@ class Scope:
     extent: Extent = field(default_factory=Extent)
     variables: dict[tuple[str, str], tree.Variable] = field(default_factory=dict)
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
-    locals: list[tree.Local] = field(default_factory=list)
+    locals: list[tree.NamedLocal] = field(default_factory=list)
     globals_size: int = 0
     this_size: int = 0
     _functions: dict[str, str] = field(default_factory=dict)  # by the name of an aggregation
