@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""gdb runs this: prints the variables of function ``work`` before each of its instructions, one in a line: the offset
-of the instruction, the name, the value."""
+"""gdb runs this: prints the variables of function ``work`` before each of its instructions, or before each that has an
+offset in the variable AT of the environment; one in a line: the offset, the name, the value."""
 
 from __future__ import annotations
+
+import os
 
 import gdb  # type: ignore[import-not-found]
 
@@ -51,6 +53,8 @@ gdb.execute("break main")
 gdb.execute("run > /dev/null")
 start = int(gdb.parse_and_eval("(unsigned long)&work"))
 code = gdb.selected_frame().architecture().disassemble(start, gdb.block_for_pc(start).end - 1)
+chosen = os.environ.get("AT", "").split()
 for each in code:
-    _Stop(each["addr"], start)
+    if not chosen or f"{each['addr'] - start:x}" in chosen:
+        _Stop(each["addr"], start)
 gdb.execute("continue")

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,6 @@ from gilk.splice.points import instructions
 from gilk.targets.base import Loaded
 from tests.programs.local_gen import program
 from tests.providers.sessions import traced
-from tests.seldom import seldom
 
 HERE = Path(__file__).parent
 Values = dict[tuple[str, str], list[int]]  # by the offset of an instruction and the name of a variable
@@ -34,6 +33,7 @@ SHOWN_BY_GDB = {
     Why.IN_VECTOR,
 }  # fmt: skip
 
+LEVELS = ("-O0", "-Og", "-O1", "-O2", "-O3", "-Os", "-O2 -fno-omit-frame-pointer", "-O2 -gdwarf-4")
 #: The parameters in the three calls.
 GIVEN = {
     "by": [0, 1, 2], "letter": [-1, 0, 1], "plain": [0, 7, 14], "sixth": [11, 11, 11], "seventh": [12, 13, 14],
@@ -74,9 +74,11 @@ def framed(said: str, base: str) -> set[str]:
     return {at for at, above, _ in rows if above == usual or base == "DW_OP_call_frame_cfa"} - {"0"}
 
 
-def by_gdb(path: Path) -> Values:
+def by_gdb(path: Path, at: list[str]) -> Values:
+    """What gdb shows at the instructions ``at``, or at all of them."""
     words = ["gdb", "-nx", "-batch", "-x", HERE / "gdb_locals.py", path]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    environment = {**os.environ, "AT": " ".join(at)}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env=environment)
     found: Values = defaultdict(list)
     right = framed(done.stdout, frame_base(path))
     for offset, name, value in re.findall(r"^at ([0-9a-f]+) (\S+) (-?\d+)$", done.stdout, re.MULTILINE):
@@ -86,61 +88,79 @@ def by_gdb(path: Path) -> Values:
     return found
 
 
-def asked(path: Path, known: Values) -> Iterator[tuple[str, str, Why | None]]:
-    """The variables that gdb knows, with the reasons why gilk does not have them; None for those that it has."""
-    code, loaded = File(path), Loaded(path, 0, 0, 0, True)
-    image = load(path)
-    (span,) = [each for each in image.spans if each.name == "work"]
-    for point in instructions(image.name, code.analysis(loaded), code.analysis(loaded).function(span)):
-        place = Whereabouts(code, ProbeSite(loaded, span.start, point, INSIDE))  # type: ignore[arg-type]
-        for offset, shown in known:
-            if offset == f"{point.address - span.start:x}":
-                found = place.local("", re.split(r"[.[]", shown)[0])
-                whole = found.placed is not None and found.placed.address is None
-                lost = Why.IN_PIECES if whole and isinstance(found.type, Array | Record) else found.why
-                yield offset, shown, lost
+class Work:
+    """Function ``work`` of a program: its instructions, and the variables that gilk has there."""
+
+    def __init__(self, path: Path) -> None:
+        self._code, self._loaded, self._image = File(path), Loaded(path, 0, 0, 0, True), load(path)
+        (self._span,) = [each for each in self._image.spans if each.name == "work"]
+        analysis = self._code.analysis(self._loaded)
+        found = instructions(self._image.name, analysis, analysis.function(self._span))
+        self._points = {f"{point.address - self._span.start:x}": point for point in found}
+
+    def some(self, count: int) -> list[str]:
+        """The offsets of so many instructions, evenly apart."""
+        known = list(self._points)
+        return known[:: max(len(known) // count, 1)]
+
+    def why(self, offset: str, shown: str) -> Why | None:
+        """The reason why gilk does not have the variable there; None if it has it."""
+        site = ProbeSite(self._loaded, self._span.start, self._points[offset], INSIDE)
+        place = Whereabouts(self._code, site)  # type: ignore[arg-type]
+        found = place.local("", re.split(r"[.[]", shown)[0])
+        whole = found.placed is not None and found.placed.address is None
+        return Why.IN_PIECES if whole and isinstance(found.type, Array | Record) else found.why
 
 
-def check(path: Path) -> tuple[int, int]:
-    """Compare all variables at all instructions; returns how many gdb knows, and how many gilk has."""
-    known, wanted = by_gdb(path), defaultdict(list)
-    for offset, name, why in asked(path, known):
-        if why is None:
-            wanted[offset].append(name)
-        else:
-            assert why in SHOWN_BY_GDB, (offset, name)
-    parameters = "".join(f'printf("0 {name} %d;\\n", local`{name}); ' for name in GIVEN)
-    text = f"pid$target:a.out:work:entry {{ {parameters} }}\n" + "\n".join(
-        f'pid$target:a.out:work:{offset} {{ printf("{" ".join(f"{offset} {name} %d;" for name in names)}\\n", '
-        f"{', '.join(f'(int)local`{name}' for name in names)}); }}"
-        for offset, names in wanted.items()
-    )
-    done = traced(text, path)
+def clause(at: str, offset: str, names: list[str]) -> str:
+    shown = " ".join(f"{offset} {name} %d;" for name in names)
+    values = "".join(f", (int)local`{name}" for name in names)
+    return f'pid$target:a.out:work:{at} {{ printf("{shown}\\n"{values}); }}\n'
+
+
+def check(path: Path, at: list[str]) -> tuple[int, int]:
+    """Compare the variables at some instructions; returns how many gdb knows, and how many gilk has."""
+    work, known, wanted = Work(path), by_gdb(path, at), defaultdict[str, list[str]](list)
+    for offset, name in known:
+        why = work.why(offset, name)
+        assert why is None or why in SHOWN_BY_GDB, (offset, name)
+        wanted[offset] += [name] if why is None else []
+    given = [name for name in GIVEN if work.why("0", name) is None]
+    text = clause("entry", "entry", given)
+    done = traced(text + "".join(clause(offset, offset, names) for offset, names in wanted.items() if names), path)
     assert (done.errors, done.restored) == ("", True)
-    for probe, why in done.refused.items():
-        assert "local`" not in why, (probe, why)
+    for probe, reason in done.refused.items():
+        assert "local`" not in reason, (probe, reason)
         wanted.pop(probe.rpartition(":")[2])  # there is no room for a splice
     found: Values = defaultdict(list)
-    for offset, name, value in re.findall(r"([0-9a-f]+) (\S+) (-?\d+);", "\n".join(done.lines)):
+    for offset, name, value in re.findall(r"(\w+) (\S+) (-?\d+);", "\n".join(done.lines)):
         found[offset, name].append(int(value))
-    assert {name: found["0", name] for name in GIVEN} == GIVEN
+    assert {name: found["entry", name] for name in given} == {name: GIVEN[name] for name in given}
     there = {(offset, name) for offset, names in wanted.items() for name in names}
     assert [(key, found[key], known[key]) for key in sorted(there) if found[key] != known[key]] == []
     return len(known), len(there)
 
 
-@pytest.mark.parametrize(
-    ("compiler", "level", "seed"),
-    seldom(
-        [
-            ("gcc", "-O2", 1), ("clang", "-O0", 2),
-            *((cc, level, seed) for seed in range(12) for cc in ("gcc", "clang") for level in ("-O0", "-Og", "-O1", "-O2", "-O3", "-Os")),
-        ],
-        2,
-    ),
-)  # fmt: skip
+def made(compiler: str, options: str, seed: int, place: Path) -> Path:
+    (place / "p.c").write_text(program(seed))
+    words = [compiler, "-g", *options.split(), "-o", "p", "p.c"]
+    subprocess.run(words, cwd=place, check=True, capture_output=True)
+    return place / "p"
+
+
+@pytest.mark.parametrize(("compiler", "level", "seed"), [("gcc", "-O2", 1), ("clang", "-O0", 2)])
 def test_variables_have_the_values_that_gdb_shows(compiler: str, level: str, seed: int, tmp_path: Path) -> None:
-    (tmp_path / "p.c").write_text(program(seed))
-    subprocess.run([compiler, "-g", level, "-o", "p", "p.c"], cwd=tmp_path, check=True, capture_output=True)
-    known, had = check(tmp_path / "p")
+    path = made(compiler, level, seed, tmp_path)
+    known, had = check(path, Work(path).some(12))
+    assert had > known * 0.5, (had, known)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_variables_have_the_values_that_gdb_shows_at_all_instructions(
+    compiler: str, level: str, seed: int, tmp_path: Path
+) -> None:
+    known, had = check(made(compiler, level, seed, tmp_path), [])
     assert had > known * 0.5, (had, known)
