@@ -144,7 +144,8 @@ def enable(
     if program.locals and process is not None:
         from gilk.engines.dtrace import local_sites  # imported here: few programs need it
 
-        local_sites.place(enabled, program, process)
+        placed = local_sites.with_locals(enabled.in_process, enabled.clauses, program, process)
+        enabled.in_process = list(placed)
     return enabled
 
 

@@ -69,7 +69,7 @@ _REFUSED = {
 }  # fmt: skip
 
 
-class Frame(Protocol):
+class HasFrame(Protocol):
     """The frame at a probe."""
 
     def start(self) -> Expression:
@@ -82,7 +82,7 @@ class Frame(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedLocal:
     """The place of a variable: the ``address`` of its memory, or else its ``value``, in 64 bits of which the lowest
     count. ``register``: the number of the register that it is in, by the hardware; None if the value is computed."""
 
@@ -117,7 +117,7 @@ def register(number: int) -> Expression:
     return Reg(REGISTERS[HARDWARE_NUMBERS[number]])
 
 
-def placed(expression: bytes, frame: Frame, bias: int) -> Placed:
+def placed(expression: bytes, frame: HasFrame, bias: int) -> PlacedLocal:
     """The place that an expression tells. ``bias``: of the image, whose addresses are link-time. Raises Unplaced."""
     if len(expression) > _LONGEST:
         raise Unplaced(Why.COMPUTED)
@@ -131,50 +131,50 @@ def placed(expression: bytes, frame: Frame, bias: int) -> Placed:
     return found
 
 
-def _whole(expression: bytes) -> Placed | None:
+def _whole(expression: bytes) -> PlacedLocal | None:
     """The place, if a single instruction tells it that leaves nothing on the stack. Raises Unplaced, MALFORMED."""
     code = expression[0]
     if _REG0 <= code < _REG0 + 32 or code == _REGX:
         number, end = (code - _REG0, 1) if code != _REGX else uleb(expression, 1)
         if end != len(expression):
             raise Unplaced(_REFUSED.get(expression[end], Why.COMPUTED))
-        return Placed(value=register(number), register=HARDWARE_NUMBERS[number])
+        return PlacedLocal(value=register(number), register=HARDWARE_NUMBERS[number])
     if code == _IMPLICIT_VALUE:
         size, at = uleb(expression, 1)
         if size > 8 or at + size != len(expression):
             raise Unplaced(Why.IN_PIECES if at + size < len(expression) else Why.COMPUTED)
-        return Placed(value=Constant(UINT64, int.from_bytes(expression[at:], "little")))
+        return PlacedLocal(value=Constant(UINT64, int.from_bytes(expression[at:], "little")))
     return None
 
 
 class _Stack:
     """The run of an expression. Its methods raise Unplaced, and MALFORMED if it is cut off."""
 
-    def __init__(self, expression: bytes, frame: Frame, bias: int) -> None:
+    def __init__(self, expression: bytes, frame: HasFrame, bias: int) -> None:
         self._expression, self._frame, self._bias = expression, frame, bias
         self._at = 0
         self._values: list[Expression] = []
         self._peeks = False  # whether a value depends on memory that may not be there
 
-    def run(self) -> Placed:
+    def run(self) -> PlacedLocal:
         while self._at < len(self._expression):
             code = self._expression[self._at]
             if code == _STACK_VALUE:
                 return self._value()
             if code == _DEREF and self._expression[self._at + 1 :] == bytes([_STACK_VALUE]):
-                return Placed(address=self._values.pop())
+                return PlacedLocal(address=self._values.pop())
             self._at += 1
             self._step(code)
             if len(self._values) > _DEEPEST:
                 raise Unplaced(Why.COMPUTED)
-        return Placed(address=self._values.pop())
+        return PlacedLocal(address=self._values.pop())
 
-    def _value(self) -> Placed:
+    def _value(self) -> PlacedLocal:
         if self._at + 1 != len(self._expression):
             raise Unplaced(_REFUSED.get(self._expression[self._at + 1], Why.COMPUTED))
         if self._peeks:
             raise Unplaced(Why.COMPUTED)
-        return Placed(value=self._values.pop())
+        return PlacedLocal(value=self._values.pop())
 
     def _step(self, code: int) -> None:
         pushed = self._pushed(code)

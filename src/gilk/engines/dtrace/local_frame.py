@@ -21,7 +21,7 @@ _CALL_FRAME_CFA, _REG0 = 0x9C, 0x50
 
 
 class LocalFrame:
-    """The frame at ``address``, which is link-time, in the function of ``scope`` (local_expressions.Frame)."""
+    """The frame at ``address``, which is link-time, in the function of ``scope`` (local_expressions.HasFrame)."""
 
     def __init__(self, image: Image, scope: FunctionScope, address: int) -> None:
         self._image, self._scope, self._address = image, scope, address

@@ -5,24 +5,20 @@ fetch them at each place when it is enabled."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.local_expressions import Why
 from gilk.engines.dtrace.local_variables import LocalPlace, Whereabouts
 from gilk.lang.d import tree
 from gilk.lang.d.meaning.world import LocalVariable
-from gilk.lang.d.probes import Description
+from gilk.lang.d.probes import Description, DProbe
 from gilk.lang.facts import facts
 from gilk.lang.ir import Constant, Expression, Given
 from gilk.lang.types import UINT64
 from gilk.providers import pid, usdt
-from gilk.providers.probe import ProbeSite
+from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.targets.base import Code, Target
-
-if TYPE_CHECKING:
-    from gilk.engines.dtrace.enabling import Enabled
 
 _NEAR, _SHOWN = 3, 8  # how many names a hint has
 _NO_VALUE = Constant(UINT64, 0)
@@ -96,16 +92,21 @@ def _hint(place: Whereabouts, function: str, name: str) -> str:
 # Enabling.
 
 
-def place(enabled: Enabled, program: tree.Program, process: Code) -> None:
-    """Have each place of the enabled probes give the variables that its clauses name; where one cannot be had, the
-    place gets the reason."""
+def with_locals(
+    probes: Iterable[tuple[DProbe, ProcessProbe]], clauses: Mapping[int, Iterable[int]], program: tree.Program,
+    process: Code,
+) -> Iterator[tuple[DProbe, ProcessProbe]]:  # fmt: skip
+    """The probes with places that give the variables which their clauses name; where one cannot be had, the place gets
+    the reason. ``clauses``: those that a probe runs, by its number."""
     used = {clause.number: facts(clause.function).locals for clause in program.clauses}
     kept: dict[tuple[int, tuple[Expression | None, ...]], Given] = {}
-    for index, (probe, made) in enumerate(enabled.in_process):
-        numbers = [used[clause] for clause in enabled.clauses[probe.number] if used[clause]]
-        if numbers:
-            sites = tuple(_with_locals(site, numbers, program.locals, process, kept) for site in made.sites)
-            enabled.in_process[index] = probe, replace(made, sites=sites)
+    for probe, made in probes:
+        numbers = [used[clause] for clause in clauses[probe.number] if used[clause]]
+        if not numbers:
+            yield probe, made
+            continue
+        sites = tuple(_with_locals(site, numbers, program.locals, process, kept) for site in made.sites)
+        yield probe, replace(made, sites=sites)
 
 
 def _with_locals(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gilk.analysis.first_stores import Written, frame_written, register_written
 from gilk.engines.dtrace.debug_types import DebugTypes
-from gilk.engines.dtrace.local_expressions import REGISTERS, Placed, Unplaced, Why, placed
+from gilk.engines.dtrace.local_expressions import REGISTERS, PlacedLocal, Unplaced, Why, placed
 from gilk.engines.dtrace.local_frame import LocalFrame
 from gilk.errors import ImageError
 from gilk.image.dwarf import sections
@@ -38,7 +38,7 @@ class LocalPlace:
     """A variable at a probe: its type and its place; without a place the reason."""
 
     type: Type | None
-    placed: Placed | None
+    placed: PlacedLocal | None
     why: Why | None = None
 
     @property
@@ -130,13 +130,13 @@ class Whereabouts:
         line = lines.line_of(self._loaded.path, self.address)
         return line is None or not line.line or line.line >= variable.line
 
-    def _placed(self, scope: FunctionScope, variable: ScopedVariable, type_: Type) -> Placed:
+    def _placed(self, scope: FunctionScope, variable: ScopedVariable, type_: Type) -> PlacedLocal:
         """The place of a variable. Raises Unplaced, ImageError."""
         if self._is_after:
             raise Unplaced(Why.AFTER)
         value = constant(variable.entry)
         if value is not None:
-            return Placed(value=Constant(UINT64, value))
+            return PlacedLocal(value=Constant(UINT64, value))
         root = variable.entry.file.entry(scope.unit.first)
         view = 0 if self.address == scope.entry else _LATEST
         told = expression(variable.entry, root, scope.unit.version, self.address, view)
@@ -149,8 +149,8 @@ class Whereabouts:
         return found
 
     def _once_written(
-        self, scope: FunctionScope, variable: ScopedVariable, found: Placed, frame: LocalFrame, size: int
-    ) -> Placed:
+        self, scope: FunctionScope, variable: ScopedVariable, found: PlacedLocal, frame: LocalFrame, size: int
+    ) -> PlacedLocal:
         """The place, which debug information tells for the whole function, if something has been written there by
         now. Raises Unplaced."""
         if variable.is_parameter and found.register in _PASSED_IN:
@@ -162,7 +162,7 @@ class Whereabouts:
             return self._given(scope, variable)
         raise Unplaced(Why.NOT_STORED_YET)
 
-    def _written(self, scope: FunctionScope, found: Placed, frame: LocalFrame, size: int) -> Written | None:
+    def _written(self, scope: FunctionScope, found: PlacedLocal, frame: LocalFrame, size: int) -> Written | None:
         """Whether a place has been written; None if it has been before the function began, or has its value from
         elsewhere."""
         offset = None if found.address is None else frame.offset(found.address)
@@ -184,9 +184,9 @@ class Whereabouts:
             done = frame_written(run, frame.found_by, offset, size)
         return Written(done.surely, done.perhaps or not inside)
 
-    def _given(self, scope: FunctionScope, variable: ScopedVariable) -> Placed:
+    def _given(self, scope: FunctionScope, variable: ScopedVariable) -> PlacedLocal:
         """A parameter in the register in which it is passed. Raises Unplaced, ImageError."""
         for each in arguments(scope.function, scope.unit, scope.function, self.address, 0):
             if each.name == variable.name and each.number is not None:
-                return Placed(value=Reg(CALL_ARGUMENTS[each.number]))
+                return PlacedLocal(value=Reg(CALL_ARGUMENTS[each.number]))
         raise Unplaced(Why.NOT_STORED_YET)

@@ -57,7 +57,7 @@ class FunctionScope:
 
 
 class Variables:
-    """The variables of an image. What is read of a unit is remembered."""
+    """The variables of an image; the functions of a unit are read once."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
