@@ -189,3 +189,24 @@ def test_each_reason_has_a_row_in_the_docs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "d" / "README.md").read_text()
     rows = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
     assert sorted(set(rows) & {*Why}) == sorted(Why)
+
+
+MARKED = r"""
+static volatile int sink;
+__attribute__((noinline)) int work(int x)
+{
+	int k = x * 3;
+	sink = k;
+	__asm__ volatile("990: nop\n.pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n.4byte 992f-991f,994f-993f,3\n"
+		"991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b\n.8byte 0\n.8byte 0\n.asciz \"shop\"\n"
+		".asciz \"sold\"\n.asciz \"4@%0\"\n994: .balign 4\n.popsection" : : "r"(k));
+	sink = x;
+	return k;
+}
+int main(void) { return work(5) + work(7) - 36; }
+"""
+
+
+def test_variables_are_had_at_the_probes_that_a_program_defines(tmp_path: Path) -> None:
+    path = compile_text(tmp_path, "marked", MARKED, "-O2", "-no-pie")
+    assert values('shop$target:::sold { printf("=%d %d\\n", local`k, arg0); }', path) == ["=15 15", "=21 21"]

@@ -4,7 +4,6 @@ its value, of the registers at a probe."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, Protocol
@@ -191,21 +190,24 @@ class _Stack:
         value, self._at = read(self._expression, self._at)
         return value
 
+    def _bytes(self, size: int) -> bytes:
+        found = self._expression[self._at : self._at + size]
+        if len(found) < size:
+            raise IndexError(size)
+        self._at += size
+        return found
+
     def _pushed(self, code: int) -> Expression | None:
         """The value that an instruction pushes without taking any from the stack; None for another instruction."""
         if _LIT0 <= code < _LIT0 + 32:
             return Constant(UINT64, code - _LIT0)
         if code in _CONSTANTS:
             size, signed = _CONSTANTS[code]
-            value = int.from_bytes(self._expression[self._at : self._at + size], "little", signed=signed)
-            self._at += size
-            return Constant(UINT64, value & _WORD)
+            return Constant(UINT64, int.from_bytes(self._bytes(size), "little", signed=signed) & _WORD)
         if code in (_CONSTU, _CONSTS):
             return Constant(UINT64, self._number(uleb if code == _CONSTU else sleb) & _WORD)
         if code == _ADDR:
-            (address,) = struct.unpack_from("<Q", self._expression, self._at)
-            self._at += 8
-            return Constant(UINT64, address + self._bias & _WORD)
+            return Constant(UINT64, int.from_bytes(self._bytes(8), "little") + self._bias & _WORD)
         return self._based(code)
 
     def _based(self, code: int) -> Expression | None:
