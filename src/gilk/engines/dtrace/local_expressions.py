@@ -5,6 +5,7 @@ its value, of the registers at a probe."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -83,11 +84,13 @@ class HasFrame(Protocol):
 @dataclass(frozen=True, slots=True)
 class PlacedLocal:
     """The place of a variable: the ``address`` of its memory, or else its ``value``, in 64 bits of which the lowest
-    count. ``register``: the number of the register that it is in, by the hardware; None if the value is computed."""
+    count. ``register``: the number of the register that it is in, by the hardware; None if the value is computed.
+    ``by``: the numbers of the registers that the expression names, besides."""
 
     address: Expression | None = None
     value: Expression | None = None
     register: int | None = None
+    by: frozenset[int] = frozenset()
 
 
 def plus(value: Expression, number: int) -> Expression:
@@ -109,6 +112,15 @@ def parts(value: Expression) -> tuple[Expression | None, int]:
     return value, 0
 
 
+def pointer_to(address: Expression) -> Expression | None:
+    """The address of the pointer from which an address is taken; None if it is not taken from memory."""
+    base, _ = parts(address)
+    match base:
+        case Convert(operand=Peek(address=found)):
+            return found
+    return None
+
+
 def register(number: int) -> Expression:
     """The register with that number in DWARF. Raises Unplaced."""
     if number >= len(HARDWARE_NUMBERS):
@@ -121,13 +133,18 @@ def placed(expression: bytes, frame: HasFrame, bias: int) -> PlacedLocal:
     if len(expression) > _LONGEST:
         raise Unplaced(Why.COMPUTED)
     try:
-        found = _whole(expression) or _Stack(expression, frame, bias).run()
+        found = _whole(expression) or _computed(_Stack(expression, frame, bias))
     except (*MALFORMED, KeyError):
         raise Unplaced(Why.COMPUTED) from None
     base, distance = parts(found.address) if found.address is not None else (None, 0)
     if base == RSP and distance - (distance >> 63 << 64) < -_RED_ZONE:
         raise Unplaced(Why.BELOW_STACK)
     return found
+
+
+def _computed(stack: _Stack) -> PlacedLocal:
+    found = stack.run()
+    return replace(found, by=frozenset(stack.registers))
 
 
 def _whole(expression: bytes) -> PlacedLocal | None:
@@ -153,6 +170,7 @@ class _Stack:
         self._expression, self._frame, self._bias = expression, frame, bias
         self._at = 0
         self._values: list[Expression] = []
+        self.registers: set[int] = set()  # those that the expression names, by the hardware's numbers
         self._peeks = False  # whether a value depends on memory that may not be there
 
     def run(self) -> PlacedLocal:
@@ -214,7 +232,9 @@ class _Stack:
         """As _pushed(), for values that are found by a register or by the frame."""
         if _BREG0 <= code < _BREG0 + 32 or code == _BREGX:
             number = code - _BREG0 if code != _BREGX else self._number(uleb)
-            return plus(register(number), self._number(sleb))
+            named = register(number)
+            self.registers.add(HARDWARE_NUMBERS[number])
+            return plus(named, self._number(sleb))
         if code == _FBREG:
             return plus(self._frame.base(), self._number(sleb))
         return self._frame.start() if code == _CALL_FRAME_CFA else None

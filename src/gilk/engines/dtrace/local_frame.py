@@ -18,6 +18,7 @@ from gilk.lang.machine import Reg
 from gilk.lang.types import UINT64
 
 _CALL_FRAME_CFA, _REG0 = 0x9C, 0x50
+_RSP = 4
 
 
 class LocalFrame:
@@ -59,6 +60,17 @@ class LocalFrame:
         if not bytes_ or max(bytes_) != bytes_.most_common(1)[0][0]:
             raise Unplaced(Why.NO_FRAME)
         return max(bytes_)
+
+    def is_made(self, register: int) -> bool | None:
+        """Whether the function has set the register, RSP or RBP, for its frame, and has not given it back; None if it
+        does not find its frame by it. Raises Unplaced."""
+        try:
+            distance = self._distance(register)
+        except Unplaced:
+            if register == _RSP:
+                raise
+            return None
+        return self.found_by(self._address) == (register, distance)
 
     def offset(self, address: Expression) -> int | None:
         """The distance of an address from the frame address; None if it does not lie in the frame."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from iced_x86 import Instruction
+
 from gilk.analysis.first_stores import Written, frame_written, register_written
 from gilk.engines.dtrace.debug_types import DebugTypes
-from gilk.engines.dtrace.local_expressions import REGISTERS, PlacedLocal, Unplaced, Why, placed
+from gilk.engines.dtrace.local_expressions import REGISTERS, PlacedLocal, Unplaced, Why, placed, pointer_to
 from gilk.engines.dtrace.local_frame import LocalFrame
 from gilk.errors import ImageError
 from gilk.image.dwarf import sections
@@ -20,6 +22,7 @@ from gilk.image.dwarf.arguments import arguments
 from gilk.image.dwarf.entries import Entries
 from gilk.image.dwarf.locations import AT_LOCATION, constant, expression
 from gilk.image.dwarf.variables import FunctionScope, ScopedVariable, Variables
+from gilk.image.value_place import RBP, RSP
 from gilk.lang.facts import CALL_ARGUMENTS
 from gilk.lang.ir import Constant
 from gilk.lang.machine import Reg
@@ -30,6 +33,7 @@ from gilk.targets.base import Code
 from gilk.values import dataclass
 
 _PASSED_IN = frozenset(REGISTERS.index(name) for name in CALL_ARGUMENTS)
+_WORD = 8
 _LATEST = 1 << 31  # of several statements that begin at one instruction, the view of the last
 
 
@@ -155,6 +159,8 @@ class Whereabouts:
         now. Raises Unplaced."""
         if variable.is_parameter and found.register in _PASSED_IN:
             return found  # it is left where it was passed
+        for number in found.by:
+            self._check_set(scope, variable, number, frame)
         written = self._written(scope, found, frame, size)
         if written is None or written.surely or (written.perhaps and not variable.is_parameter):
             return found
@@ -162,27 +168,45 @@ class Whereabouts:
             return self._given(scope, variable)
         raise Unplaced(Why.NOT_STORED_YET)
 
+    def _check_set(self, scope: FunctionScope, variable: ScopedVariable, number: int, frame: LocalFrame) -> None:
+        """Check that the function has set a register by which debug information finds a variable in all of the
+        function. Raises Unplaced."""
+        made = frame.is_made(number) if number in (RSP, RBP) else None
+        if made is None:
+            passed = variable.is_parameter and number in _PASSED_IN
+            block, goes_on = self._run(scope)
+            made = passed or goes_on or register_written(block, number).perhaps
+        if not made:
+            raise Unplaced(Why.NOT_STORED_YET)
+
     def _written(self, scope: FunctionScope, found: PlacedLocal, frame: LocalFrame, size: int) -> Written | None:
         """Whether a place has been written; None if it has been before the function began, or has its value from
         elsewhere."""
+        if found.register is not None:
+            block, goes_on = self._run(scope)
+            done = register_written(block, found.register)
+            return Written(done.surely, done.perhaps or goes_on)
         offset = None if found.address is None else frame.offset(found.address)
-        if found.register is None and (offset is None or offset >= 0):
+        pointer = pointer_to(found.address) if found.address is not None and offset is None else None
+        if pointer is not None:
+            offset, size = frame.offset(pointer), _WORD
+        if offset is None or offset >= 0:
             return None
+        block, goes_on = self._run(scope)
+        done = frame_written(block, frame.found_by, offset, size)
+        return Written(done.surely, done.perhaps or goes_on)
+
+    def _run(self, scope: FunctionScope) -> tuple[list[Instruction], bool]:
+        """The instructions of the function's first block that have surely run by now, and whether others may have."""
         analysis = self._code.analysis(self._loaded)
         span = self._code.image(self._loaded.path).span_at(scope.entry)
         function = analysis.function(span) if span is not None and span.start == scope.entry else None
         block = function.block_at(scope.entry) if function is not None else None
         if function is None or block is None:
-            return Written(False, False)
+            return [], False
         steps = [each.instruction for each in analysis.steps(function, block)]
         inside = block.start <= self.address < block.end
-        run = [each for each in steps if not inside or each.ip < self.address]
-        if found.register is not None:
-            done = register_written(run, found.register)
-        else:
-            assert offset is not None
-            done = frame_written(run, frame.found_by, offset, size)
-        return Written(done.surely, done.perhaps or not inside)
+        return [each for each in steps if not inside or each.ip < self.address], not inside
 
     def _given(self, scope: FunctionScope, variable: ScopedVariable) -> PlacedLocal:
         """A parameter in the register in which it is passed. Raises Unplaced, ImageError."""
