@@ -11,7 +11,7 @@ import pytest
 
 from gilk.engines.dtrace.compiled import DoesNotCompile
 from gilk.engines.dtrace.local_expressions import Why
-from tests.behaviour.harness import Loop, differences, leftovers
+from tests.behaviour.harness import Loop, differences, leftovers, run_gilk
 from tests.programs.build import build, compile_text
 from tests.providers.sessions import traced
 
@@ -210,3 +210,10 @@ int main(void) { return work(5) + work(7) - 36; }
 def test_variables_are_had_at_the_probes_that_a_program_defines(tmp_path: Path) -> None:
     path = compile_text(tmp_path, "marked", MARKED, "-O2", "-no-pie")
     assert values('shop$target:::sold { printf("=%d %d\\n", local`k, arg0); }', path) == ["=15 15", "=21 21"]
+
+
+def test_variables_are_had_in_a_program_that_a_shell_executes(plain: Path) -> None:
+    """The shell has no such function, so the type of the variable is stated by a cast."""
+    clause = 'pid$target:plain:work:return { printf("=%d\\n", (int)local`k); }'
+    done = run_gilk("dtrace", "-q", "--follow", "-n", clause, "-c", f"sh -c '{plain}; true'", timeout=300)
+    assert re.findall(r"=(\d+)$", done.stdout, re.MULTILINE) == ["1", "2", "3"]
