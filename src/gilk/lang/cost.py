@@ -191,6 +191,7 @@ _OWN: dict[type, Cost] = {
     ir.Constant: Cost(2),
     ir.Literal: Cost(2),
     ir.Argument: _LOADED,
+    ir.Local: _LOADED,
     ir.Bound: Cost(1, 1),
     ir.Let: _NONE,
     ir.Evaluate: _NONE,

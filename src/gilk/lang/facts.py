@@ -21,15 +21,17 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about code. ``arguments``: numbers of the probe's arguments that it uses, from 0. ``registers`` and
-    ``stack``: the registers by name, and the words of the stack by number from 0, that it reads of the machine's state
-    at the place. A function that looks at registers by number has Does.REGISTERS instead.
+    """Facts about code. ``arguments``: numbers of the probe's arguments that it uses, from 0; ``locals``: those of
+    variables of the function at the place. ``registers`` and ``stack``: the registers by name, and the words of the
+    stack by number from 0, that it reads of the machine's state at the place. A function that looks at registers by
+    number has Does.REGISTERS instead.
     """
 
     does: Does = Does.NOTHING
     arguments: frozenset[int] = frozenset()
     registers: frozenset[str] = frozenset()
     stack: frozenset[int] = frozenset()
+    locals: frozenset[int] = frozenset()
 
     def __or__(self, other: Facts) -> Facts:
         return Facts(
@@ -37,6 +39,7 @@ class Facts:
             self.arguments | other.arguments,
             self.registers | other.registers,
             self.stack | other.stack,
+            self.locals | other.locals,
         )
 
     @property
@@ -65,6 +68,7 @@ def facts(node: ir.Node) -> Facts:
 def fetched(given: ir.Given, used: Facts) -> Facts:
     """The facts about the expressions in which a place provides what code with the facts ``used`` needs."""
     wanted = [given.arguments[number] for number in used.arguments if number < len(given.arguments)]
+    wanted += [given.locals[number] for number in used.locals if number < len(given.locals)]
     wanted += [given.select, given.condition, *([given.error] if used.does & Does.ERROR else ())]
     return union(facts(each) for each in wanted if each is not None)
 
@@ -144,6 +148,7 @@ _PEEK = Facts(Does.READS | Does.CALLS, registers=frozenset(("rsp",)))
 _BY_OPERATION = {name: Facts(each.does) for name, each in OPERATIONS.items()}
 _OWN: dict[type, Callable[[Any], Facts]] = {
     ir.Argument: lambda node: Facts(arguments=frozenset((node.number,))),
+    ir.Local: lambda node: Facts(locals=frozenset((node.number,))),
     ir.Register: lambda node: _of("gd_register"),
     ir.Call: lambda node: _BY_OPERATION[node.name],
     ir.Act: lambda node: _BY_OPERATION[node.action],

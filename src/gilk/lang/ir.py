@@ -48,6 +48,16 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class Local:
+    """A variable of the function in which the probe lies, by its number among those that the program names: its value,
+    or its address (lang/d/tree.py).
+    """
+
+    type: Type
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """A register of the thread at the probe, by its number in struct pt_regs; it faults if there is no such
     register.
@@ -265,7 +275,7 @@ class Ask:
 #: A Field as a target must lie in scratch memory; otherwise the assignment faults.
 Target: TypeAlias = Place | Keyed | Part | Field
 Expression: TypeAlias = (
-    Constant | Literal | Argument | Register | Call | Place | Keyed | Field | Part | Address | Unary | Binary
+    Constant | Literal | Argument | Local | Register | Call | Place | Keyed | Field | Part | Address | Unary | Binary
     | Conditional | Convert | Assign | Step | Comma | Bound | Let | Xlate | Peek | Ask | Machine
 )  # fmt: skip
 
@@ -342,9 +352,10 @@ class Given:
     """The values that a place gives to the probe that fires there. Its expressions cannot fail; most are of
     lang/machine.py.
 
-    ``arguments``: by number from 0; None for one that cannot be had. ``select``: its value says which of several probes
-    fires. ``condition``: no probe fires if its value is 0. If both are None, the probe always fires. ``error``: errno.
-    ``edge``: a function begins or ends at the place, and its return address is on top of the stack.
+    ``arguments``: by number from 0; None for one that cannot be had. ``locals``: the same for nodes Local. ``select``:
+    its value says which of several probes fires. ``condition``: no probe fires if its value is 0. If both are None, the
+    probe always fires. ``error``: errno. ``edge``: a function begins or ends at the place, and its return address is on
+    top of the stack.
     """
 
     arguments: tuple[Expression | None, ...] = ()
@@ -352,3 +363,4 @@ class Given:
     condition: Expression | None = None
     error: Expression = field(default_factory=lambda: Constant(INT, 0))
     edge: bool = False
+    locals: tuple[Expression | None, ...] = ()

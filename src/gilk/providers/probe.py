@@ -17,7 +17,7 @@ class ProbeSite:
     """A place where a probe fires. ``part``: the link-time start of the part of the function in which ``point`` lies;
     ``start``: the run-time start of the whole function. ``given``: what the place gives; sites share one object where
     they can, because comparing two takes long. If ``given`` selects among several probes, this one fires for
-    ``value``."""
+    ``value``. ``lost``: the reason why the clauses cannot have there what they name, "" if they can."""
 
     loaded: Loaded
     part: int
@@ -25,6 +25,7 @@ class ProbeSite:
     given: Given
     start: int = 0
     value: int = 0
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class ClauseEvent(ctypes.Structure):
         ("edge", ctypes.c_uint64),
         ("regs", ctypes.c_void_p),
         *((name, ctypes.c_uint32) for name in ("error", "copied")),
+        ("local", ctypes.c_void_p),
     ]
 
 

@@ -72,3 +72,13 @@ def test_types_that_the_program_declares_come_first() -> None:
     world = Known()
     compiled("struct thing { int c; }; BEGIN { trace(((struct thing *)arg0)->c); }", world)
     assert world.asked == []
+
+
+class InKernel(Known):
+    in_kernel = True
+
+
+def test_variables_of_functions_are_refused_in_programs_about_a_kernel() -> None:
+    with pytest.raises(DoesNotCompile, match="variables of functions can be had in processes alone") as error:
+        compiled("fbt::vfs_read:entry { trace(local`file); }", InKernel())
+    assert error.value.wrong.diagnostic.tag == "D_KERNEL"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.lang.d.meaning.world import Nothing, Symbol
+from gilk.lang.d.meaning.world import LocalVariable, Nothing, Symbol
 from gilk.lang.types import INT, VOID, Float, Member, Pointer, Record, Type
 
 THING = Record("struct", "thing", "lib:1", 8, 4, (Member("a", INT, 0), Member("b", INT, 4)))
@@ -37,6 +37,11 @@ class Known(Nothing):
 
     def foreign(self, probe: str) -> str:
         return "Go" if probe.startswith("pid2:") else ""
+
+    def local(self, probe: str, function: str, name: str) -> LocalVariable | None:
+        if name == "k":
+            return LocalVariable((INT,) if ":f:" in probe else (Pointer(INT),), is_value=True, declared=True)
+        return LocalVariable(declared=name == "lost", why="not here")
 
     def provider(self, name: str) -> bool:
         return name == "pid"

@@ -62,6 +62,10 @@ class DebugTypes:
                 return self._type(found)
         return None
 
+    def of(self, entry: DebugEntry) -> Type:
+        """The type of a variable's entry. Raises ImageError."""
+        return self._of(entry)
+
     def function(self, name: str) -> tuple[Type, tuple[Type, ...]] | None:
         """The return type and the parameters' types of a function; None if it is not there. Raises ImageError."""
         for entry in find(self._entries, name, frozenset((TAG_FUNCTION,))):

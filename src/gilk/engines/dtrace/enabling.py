@@ -141,6 +141,11 @@ def enable(
                 if clause.number not in run:
                     run.append(clause.number)
         enabled.counts[clause.number] = sum(enabled.matched[clause.number])
+    if program.locals and process is not None:
+        from gilk.engines.dtrace import local_sites  # imported here: few programs need it
+
+        placed = local_sites.with_locals(enabled.in_process, enabled.clauses, program, process)
+        enabled.in_process = list(placed)
     return enabled
 
 

@@ -47,9 +47,9 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
     for probe, made in enabled.in_process:
         clauses = tuple(enabled.clauses[probe.number])
         for site in made.sites:
-            missing = _missing(site, used[clauses])
-            if missing is not None:
-                refused[probe] = f"arg{missing} is where it cannot be fetched from"
+            missing = site.lost or _missing(site, used[clauses])
+            if missing:
+                refused[probe] = missing
                 continue
             group = numbers[clauses]
             kind = group, id(site.given)  # sites share ``given``: comparing whole trees would take longer than all else
@@ -69,11 +69,11 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
     return Instruments((*notes, *firing, *forgets), refused)
 
 
-def _missing(site: ProbeSite, used: Facts) -> int | None:
-    """The first argument that clauses use and that the site cannot give."""
+def _missing(site: ProbeSite, used: Facts) -> str:
+    """The reason why the site cannot give an argument that clauses use; "" if it gives all."""
     arguments = site.given.arguments
     wanted = (n for n in sorted(used.arguments) if n < len(arguments))
-    return next((n for n in wanted if arguments[n] is None), None)
+    return next((f"arg{n} is where it cannot be fetched from" for n in wanted if arguments[n] is None), "")
 
 
 def _choice(rows: list[tuple[DProbe, ProbeSite, ClauseEntry]]) -> SiteInstrument:

@@ -17,7 +17,7 @@ from gilk.engines.dtrace.user_world import UserWorld
 from gilk.errors import ImageError, TargetError
 from gilk.image.kernel.btf import Btf
 from gilk.image.kernel.kallsyms import CORE
-from gilk.lang.d.meaning.world import Symbol
+from gilk.lang.d.meaning.world import LocalVariable, Symbol
 from gilk.lang.d.probes import Description, described, is_glob
 from gilk.lang.types import ALIASES, INT64, VOID, Array, Pointer, Record, Type, basic, is_scalar, size_of
 from gilk.providers import IN_KERNEL
@@ -228,3 +228,6 @@ class KernelWorld:
         """The language of a function of a process, if it does not call as C does. Rust functions in the kernel that BTF
         has are called as C is."""
         return self._of_users.foreign(probe)
+
+    def local(self, probe: str, function: str, name: str) -> LocalVariable | None:
+        return LocalVariable(why="in a kernel it is not looked for")

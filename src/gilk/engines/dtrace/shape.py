@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gilk.lang.d import tree
 from gilk.lang.to_c.functions import RecordPart
 from gilk.lang.types import size_of
@@ -19,4 +21,11 @@ def shape_of(program: tree.Program, parts: tuple[RecordPart, ...]) -> object:
         for one in program.variables
     ]  # fmt: skip
     sizes = program.globals_size, program.this_size, program.strsize
-    return variables, sizes, program.aggregations, parts
+    return variables, sizes, program.aggregations, tuple(map(_shape_of_record, parts))
+
+
+def _shape_of_record(part: RecordPart) -> object:
+    """The record without the expressions of its values, only with their types: addresses of symbols, and places of
+    variables, may be others in each process."""
+    actions = [(replace(one, values=()), [value.type for value in one.values]) for one in part.actions]
+    return part.epid, part.clause, part.size, actions

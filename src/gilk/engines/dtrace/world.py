@@ -7,15 +7,16 @@ import fnmatch
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gilk.engines.dtrace import own_kernel
 from gilk.engines.dtrace.named_types import HasTypes, completed, types_named
 from gilk.engines.dtrace.parameters import placed, returned
+from gilk.engines.dtrace.renamed import Renamed
 from gilk.errors import ImageError
 from gilk.image.model import ElfSymbol as Row
 from gilk.image.model import Image, SymbolKind
-from gilk.lang.d.meaning.world import Symbol
+from gilk.lang.d.meaning.world import LocalVariable, Symbol
 from gilk.lang.d.probes import described, is_glob
 from gilk.lang.types import INT64, Record, Type
 from gilk.providers import IN_PROCESS
@@ -24,7 +25,7 @@ from gilk.values import dataclass
 if TYPE_CHECKING:
     from gilk.engines.dtrace.debug_types import DebugTypes
     from gilk.image.dwarf.sections import Sections
-    from gilk.targets.base import Loaded
+    from gilk.targets.base import Loaded, Target
 
 #: The providers that are always there; programs and libraries may have others (USDT).
 _PROVIDERS = frozenset(("dtrace", "profile", "cpc", *filter(None, IN_PROCESS.values())))
@@ -61,6 +62,7 @@ class SymbolContext:
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
+    _locals: dict[tuple[str, str, str], LocalVariable | None] = field(default_factory=dict)
 
     @property
     def _goes_by(self) -> int:
@@ -130,6 +132,9 @@ class SymbolContext:
         kernel = own_kernel.own_kernel() if path == own_kernel.NAME else None
         if kernel is not None:
             return kernel.completed(record)
+        for loaded in self._process_images(""):
+            if str(loaded.path).replace(":", "_") == path:
+                self._debug(loaded)  # a variable of a function may have brought the type
         return next((each.completed(record) for key, each in self._known() if key == path), record)
 
     def _known(self) -> list[tuple[str, DebugTypes]]:
@@ -209,6 +214,17 @@ class SymbolContext:
         named = "" if is_glob(description.function) else description.function
         found = (self._foreign(loaded, named) for loaded in self._process_images(description.module))
         return next(filter(None, found), "")
+
+    def local(self, probe: str, function: str, name: str) -> LocalVariable | None:
+        if self.process is None:
+            return LocalVariable(why="that takes a process, by -p or -c")
+        from gilk.engines.dtrace import local_sites  # imported here, as above
+
+        key = (probe, function, name)
+        if key not in self._locals:
+            process, renamed = cast("Target", self.process), Renamed(self._goes_by, self.process.pid)
+            self._locals[key] = local_sites.found(process, renamed.there(described(probe)), function, name)
+        return self._locals[key]
 
     def _process_images(self, module: str) -> Iterator[Loaded]:
         if self.process is not None:

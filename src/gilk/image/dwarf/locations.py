@@ -19,7 +19,7 @@ from gilk.image.memory import MALFORMED
 from gilk.image.value_place import CFA, FARTHEST, ValuePlace
 from gilk.values import dataclass
 
-AT_LOCATION, _CONST_VALUE, _FRAME_BASE, _LOW_PC, _VIEWS = 0x02, 0x1C, 0x40, 0x11, 0x2137
+AT_LOCATION, CONST_VALUE, FRAME_BASE, _LOW_PC, _VIEWS = 0x02, 0x1C, 0x40, 0x11, 0x2137
 _BASE = (1 << 64) - 1
 _MOST = 4096  # the most pieces of one list
 _ADDR, _PLUS_UCONST, _CALL_FRAME_CFA, _STACK_VALUE, _IMPLICIT_VALUE = 0x03, 0x23, 0x9C, 0x9F, 0x9E
@@ -55,18 +55,38 @@ def location(
     return replace(found, offset=found.offset & _BASE)
 
 
+def expression(entry: DebugEntry, root: DebugEntry, version: int, at: int, view: int) -> bytes | None:
+    """The expression that tells the place of a variable before the instruction at ``at`` runs; None if there is none.
+    It is empty if the place is known elsewhere only, or not understood. ``root``, ``version``: as of location().
+    """
+    found = entry.attributes.get(AT_LOCATION)
+    try:
+        if isinstance(found, int):
+            return _listed(entry, root, version, found, at, view) or b""
+    except MALFORMED:
+        return b""
+    return found if isinstance(found, bytes) else None
+
+
 def _found(
     entry: DebugEntry, root: DebugEntry, version: int, around: DebugEntry | None, at: int, view: int | None
 ) -> ValuePlace | None:
     """As location(), with numbers of any size. Raises MALFORMED."""
-    value = entry.attributes.get(_CONST_VALUE)
+    value = entry.attributes.get(CONST_VALUE)
     if value is not None:
         return _constant(value)
     found = entry.attributes.get(AT_LOCATION)
     if isinstance(found, int):
         found = _listed(entry, root, version, found, at, view)
-    base = around.attributes.get(_FRAME_BASE) if around is not None else None
+    base = around.attributes.get(FRAME_BASE) if around is not None else None
     return _place(found, base if isinstance(base, bytes) else b"") if isinstance(found, bytes) else None
+
+
+def constant(entry: DebugEntry) -> int | None:
+    """The value of a variable that has the same everywhere, in 64 bits; None if it has a place."""
+    value = entry.attributes.get(CONST_VALUE)
+    found = _constant(value) if value is not None else None
+    return None if found is None else found.offset & _BASE
 
 
 def _constant(value: object) -> ValuePlace | None:

@@ -25,7 +25,7 @@ def ranges(entry: DebugEntry, root: DebugEntry, version: int) -> tuple[Range, ..
     the list is not understood. ``root`` is the entry of its unit, and ``version`` that unit's version.
     """
     low = entry.number(LOW_PC)
-    if low is not None:
+    if low is not None and RANGES not in entry.attributes:  # with these, it is what they count from
         high = entry.attributes.get(HIGH_PC)
         if not isinstance(high, int):
             return ()

@@ -58,6 +58,17 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedLocal:
+    """A variable of the functions at the program's probes: its ``address``, or else its value. ``function``: the
+    inlined function whose variable it is, "" for the function that the probe names.
+    """
+
+    name: str
+    function: str = ""
+    address: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Interface:
     """A provider that the program defines: its probes by their names in C, each with the types of its arguments."""
 
@@ -70,7 +81,7 @@ class Program:
     """A checked program. ``destructive``: the place of its first destructive action, None if it has none. ``stacks``:
     it looks at the stack of the process. ``interfaces``: the providers that it, or a library, defines. ``providers``:
     the stability of providers that pragmas state. ``scratchsize``: the bytes that alloca() and copyin() may take in a
-    clause.
+    clause. ``locals``: the variables of functions that it names, by the numbers of ir.Local.
     """
 
     clauses: tuple[Clause, ...]
@@ -84,6 +95,7 @@ class Program:
     stacks: bool = False
     interfaces: tuple[Interface, ...] = ()
     providers: dict[str, ProviderAttributes] = field(default_factory=dict)
+    locals: tuple[NamedLocal, ...] = ()
 
     @property
     def firsts(self) -> tuple[int, ...]:

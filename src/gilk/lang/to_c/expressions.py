@@ -78,6 +78,9 @@ class ExpressionPrinter:
     def _argument(self, node: ir.Argument) -> str:
         return f"((gd_s64)c->event->arg[{node.number}])"
 
+    def _local(self, node: ir.Local) -> str:
+        return f"(({c_type(node.type)})c->event->local[{node.number}])"
+
     def _register(self, node: ir.Register) -> str:
         value = self._name()
         read = f"gd_u64 {value} = gd_register(c, {self.emit(node.index)});"
@@ -251,6 +254,7 @@ _HANDLERS: dict[type, Callable[[ExpressionPrinter, Any], str]] = {
     ir.Constant: ExpressionPrinter._constant,
     ir.Literal: ExpressionPrinter._literal,
     ir.Argument: ExpressionPrinter._argument,
+    ir.Local: ExpressionPrinter._local,
     ir.Register: ExpressionPrinter._register,
     ir.Place: ExpressionPrinter._place,
     ir.Keyed: ExpressionPrinter._place,

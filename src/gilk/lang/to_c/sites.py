@@ -77,7 +77,15 @@ def _event(given: ir.Given, used: Facts, printer: ExpressionPrinter) -> list[str
         lines.append(f"event.error = {printer.emit(given.error)};")
     fetch = dict(enumerate(given.arguments))
     values = ((number, fetch.get(number)) for number in sorted(used.arguments))
-    return lines + [f"event.arg[{n}] = {'0' if value is None else printer.emit(value)};" for n, value in values]
+    lines += [f"event.arg[{n}] = {'0' if value is None else printer.emit(value)};" for n, value in values]
+    return lines + (_locals(given, used, printer) if used.locals else [])
+
+
+def _locals(given: ir.Given, used: Facts, printer: ExpressionPrinter) -> list[str]:
+    """Statements that fetch the variables of the function at the place."""
+    there = [each if number in used.locals else None for number, each in enumerate(given.locals)]
+    values = ["0" if each is None else printer.emit(each) for each in there]
+    return [f"const gd_u64 local[] = {{ {', '.join(values)} }};", "event.local = local;"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +203,7 @@ static inline void d_event(struct gd_event *event, unsigned int probe)
 	event->probe = probe;
 	event->edge = 0;
 	event->regs = 0;
+	event->local = 0;
 	event->error = 0;
 	event->copied = 0;
 }}

@@ -16,6 +16,7 @@ from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, DEPTHS, OF_STACKS,
 from gilk.lang.d.meaning.calls import Calls, is_of_another_context
 from gilk.lang.d.meaning.declarations import Declarations, only_types
 from gilk.lang.d.meaning.inlines import Inlines
+from gilk.lang.d.meaning.locals import Locals
 from gilk.lang.d.meaning.places import Places, multidimensional
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -55,6 +56,7 @@ class Expressions:
         self.translators = Translators(scope, self.declarations, self.check)
         self.inlines = Inlines(scope, self.declarations, self.check)
         self.arguments = Arguments(scope, self.declarations, self.translators)
+        self.locals = Locals(scope, self.declarations)
         self._places = Places(scope, self.declarations, self.arguments, self.check, self.value)
 
     def check(self, expression: ast.Expr) -> ir.Expression:
@@ -126,6 +128,8 @@ class Expressions:
         return ir.Call(Pointer(world.type("", "struct", tag) or VOID), name.name)
 
     def _symbol(self, symbol: ast.Symbol) -> ir.Expression:
+        if self.locals.means(symbol):
+            return self.locals.variable(symbol)
         name = f"{symbol.module}`{symbol.name}"
         found = self._scope.world.symbol(symbol.module, symbol.name)
         if found is None:

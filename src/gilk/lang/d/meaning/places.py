@@ -358,10 +358,10 @@ def _check_bounds(type_: Type, key: ir.Expression, span: Span) -> None:
 
 
 def _is_fixed(address: ir.Expression) -> bool:
-    """Whether the address is constant; then no scratch memory can be there."""
+    """Whether the address is constant, or that of a variable of the program; then no scratch memory can be there."""
     while isinstance(address, ir.Convert):
         address = address.operand
-    return isinstance(address, ir.Constant)
+    return isinstance(address, ir.Constant | ir.Local)
 
 
 def _key_type(value: ir.Expression, span: Span) -> Type:

@@ -62,7 +62,8 @@ class Scope:
     ``stacks``: something looks at the stack of the process. ``alone``: no process fires the probes of the present
     clause, which gilk fires itself. ``copies``: calls of the clause that copy to memory, each with the number of the
     argument that says where, and that argument. ``by_processor``: the option aggpercpu. ``scratchsize``:
-    the option, in bytes. ``version``: the option, a version of D; "" is the newest.
+    the option, in bytes. ``version``: the option, a version of D; "" is the newest. ``locals``: the variables of
+    functions that the program names, each with the number that is its index.
     """
 
     strsize: int = 256
@@ -82,6 +83,7 @@ class Scope:
     extent: Extent = field(default_factory=Extent)
     variables: dict[tuple[str, str], tree.Variable] = field(default_factory=dict)
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
+    locals: list[tree.NamedLocal] = field(default_factory=list)
     globals_size: int = 0
     this_size: int = 0
     _functions: dict[str, str] = field(default_factory=dict)  # by the name of an aggregation

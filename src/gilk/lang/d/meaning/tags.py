@@ -65,6 +65,9 @@ class Tag(StrEnum):
     D_ARGS_IDX = "D_ARGS_IDX"  # args[ ] beyond its end
     D_ARGS_LANG = "D_ARGS_LANG"  # args[ ] of functions whose parameters are not passed as C's are
     D_ARGS_TYPE = "D_ARGS_TYPE"  # an element of args[ ] that is not passed as one integer or pointer
+    D_LOCAL_UNDEF = "D_LOCAL_UNDEF"  # no such variable of the function is in scope
+    D_LOCAL_LOST = "D_LOCAL_LOST"  # a variable of the function that has no known place at the probe
+    D_LOCAL_MULTI = "D_LOCAL_MULTI"  # variables of different types at the probes of one clause
     D_KEY_TYPE = "D_KEY_TYPE"  # a key of a type that cannot be one
     D_ALLOCA_SIZE = "D_ALLOCA_SIZE"  # more than the option scratchsize allows
     D_FREOPEN_INVALID = "D_FREOPEN_INVALID"

@@ -22,6 +22,22 @@ class Symbol:
     by_processor: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LocalVariable:
+    """A variable of functions at the probes of a description. ``types``: its different types, where it can be had.
+    ``in_memory``: it lies in memory at some of the probes; ``is_value``: its value can be had otherwise at some.
+
+    Without types, ``why`` is the reason why it cannot be had, with a ``hint``; ``declared``: it is in scope.
+    """
+
+    types: tuple[Type, ...] = ()
+    in_memory: bool = False
+    is_value: bool = False
+    declared: bool = False
+    why: str = ""
+    hint: str = ""
+
+
 class World(Protocol):
     """The processes or the kernel that a program is about. ``module`` is the name of an image, perhaps with the number
     of a process and a backquote before it; "" is any image.
@@ -54,6 +70,12 @@ class World(Protocol):
         """
         ...
 
+    def local(self, probe: str, function: str, name: str) -> LocalVariable | None:
+        """The variable of that name in scope at the probes of that description: one of the function in which they lie,
+        or of ``function``, if that is inlined there. None if no probe matches yet.
+        """
+        ...
+
     def provider(self, name: str) -> bool:
         """Whether there is a provider of that name."""
         ...
@@ -82,6 +104,9 @@ class Nothing:
 
     def foreign(self, probe: str) -> str:
         return ""
+
+    def local(self, probe: str, function: str, name: str) -> LocalVariable | None:
+        return LocalVariable(why="there is no process")
 
     def provider(self, name: str) -> bool:
         return False

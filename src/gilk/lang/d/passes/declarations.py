@@ -11,6 +11,7 @@ from gilk.lang.syntax.source import Rejected
 
 def run(unit: ParsedText, state: SharedNames) -> ParsedText:
     """Declare all items of a text. Raises Rejected."""
+    state.expressions.locals.begin(())
     for item in unit.program.items:
         declare(item, unit.text.is_library, state)
     return unit

@@ -72,7 +72,7 @@ def _variable(target: ir.Target) -> _Variable:
 def _may_be(node: ir.Expression, known: set[_Variable]) -> bool:
     """Whether the value may be scratch memory, or have its address in it."""
     match node:
-        case ir.Constant() | ir.Literal() | ir.Argument() | ir.Register() | ir.Address():
+        case ir.Constant() | ir.Literal() | ir.Argument() | ir.Local() | ir.Register() | ir.Address():
             return False
         case ir.Call(arguments=arguments):
             return bool(arguments)  # without arguments it is a variable of D's own

@@ -61,6 +61,7 @@ class SharedNames:
             stacks=scope.stacks,
             interfaces=self.expressions.arguments.interfaces,
             providers=self.pragmas.providers,
+            locals=tuple(scope.locals),
         )
 
 

@@ -18,6 +18,7 @@ def run(clause: items.Clause, state: SharedNames) -> typed.Clause:
     """The typed clause. Raises Rejected."""
     probes = tuple(probe.text for probe in clause.probes)
     state.expressions.arguments.begin(probes)
+    state.expressions.locals.begin(probes)
     state.scope.copies.clear()
     state.scope.alone = all(map(fires_alone, probes))
     try:

@@ -29,6 +29,7 @@ struct gd_event {
 	const gd_u64 *regs; /* as gilk_record_regs has them, or null */
 	gd_u32 error;  /* errno of the system call that returns here; 0: none */
 	gd_u32 copied; /* bytes of the stack that are copied behind the registers; 0: read the stack itself */
+	const gd_u64 *local; /* variables of the function at the probe, as the clauses number them, or null */
 };
 
 /* One execution of a clause; it lies on the stack. gd_begin() fills it in, gd_end() commits or discards its record. */
