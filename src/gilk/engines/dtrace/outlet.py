@@ -58,8 +58,8 @@ class Pages:
         return shell(command, self._to)
 
     def freopen(self, name: bytes) -> None:
-        """Send the output to the file ``name``; if that is empty, to where it went at first."""
-        self._to = self._first if not name else Path(os.fsdecode(name)).open("wb")  # noqa: SIM115 - until the next
+        """Append the output to the file ``name``; if that is empty, send it to where it went at first."""
+        self._to = self._first if not name else Path(os.fsdecode(name)).open("ab")  # noqa: SIM115 - until the next
 
     def ftruncate(self) -> None:
         if self._to is not sys.stdout.buffer:
