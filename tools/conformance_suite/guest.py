@@ -25,7 +25,9 @@ os.closerange(0, listening.fileno())
 while True:
     listening.accept()[0].close()
 """
-_SERVING = 60.0  # seconds that it may take to begin
+#: What tests of io mount; the machine has no device manager, and loads no module by itself.
+_MODULES = ("modprobe", "-a", "loop", "xfs")
+_PREPARING = 60.0  # seconds that each of these may take
 #: Starts the program that is to run already, and has its pid in the place of $_pid in what follows.
 _BEGUN = """{trigger} </dev/null >/dev/null 2>&1 &
 begun=$!
@@ -55,7 +57,8 @@ def in_guest(
         shown = shlex.join(words).replace("$_pid", "'\"$begun\"'")  # join() has quoted each word with a $
         text = _BEGUN.format(trigger=trigger, words=shown) if trigger else f"exec {shown}"
         out, errors = bytearray(), bytearray()
-        machine.link.run([sys.executable, "-I", "-S", "-c", _SERVICE], timeout=_SERVING)
+        for prepared in (_MODULES, (sys.executable, "-I", "-S", "-c", _SERVICE)):
+            machine.link.run(prepared, timeout=_PREPARING)
         process = machine.link.spawn(
             ["bash", "-c", text], out.extend, errors.extend, directory=str(directory), environment=given
         )
