@@ -41,6 +41,8 @@ def compiled(text: str, world: Known) -> tree.Program:
         "lib`number + a.out`number",
         "(int)`f",
         "&`number",
+        "(long)&`untyped",
+        "*(int *)&lib`untyped",
         "xlate <thing_t> (1).a",
     ],
 )
