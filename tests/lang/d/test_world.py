@@ -35,6 +35,7 @@ def compiled(text: str, world: Known) -> tree.Program:
         "((link_t)arg0)->b",
         "sizeof (thing_t)",
         "sizeof thing_t",
+        "sizeof (in6_addr_t)",
         "sizeof (struct thing)",
         "offsetof(struct thing, b)",
         "`number",

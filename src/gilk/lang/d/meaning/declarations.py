@@ -200,7 +200,7 @@ class Declarations:
         own = _of_the_program(name)
         if own in self._scope.typedefs:
             return self.complete(self._scope.typedefs[own])
-        return self._elsewhere("", name) if own == name else basic((own,))
+        return self._alone(name) if own == name else basic((own,))
 
     def _enumeration(self, base: ast.TagType) -> Enumeration | Integer:
         key = f"enum {base.tag}"
