@@ -55,6 +55,7 @@ peers: venv ## other projects' test programs under gilk: make peers SUITE=uftrac
 	$(RUN) tools/peers "$(DIR)" --suite $(SUITE) --state peers-$(SUITE).jsonl
 
 conformance: venv ## DTrace's own tests under gilk: make conformance SUITE=its sources (docs/conformance.md)
+	@tools/setup conformance
 	$(RUN) tools/conformance "$(SUITE)" --alone --jobs $(JOBS) --state conformance.jsonl
 
 scripts: venv ## scripts of a collection under gilk: make scripts DIR=its sources (docs/scripts.md)

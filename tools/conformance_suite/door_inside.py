@@ -41,7 +41,8 @@ def read(connection: socket.socket, size: int) -> bytes:
 def begin(port: int, key: str, wish: dict[str, object]) -> None:
     """Run a command here whose input and output are a connection."""
     with connect(port, key, {"number": wish["number"]}) as its:
-        subprocess.Popen(["sh", "-c", str(wish["command"])], stdin=its.fileno(), stdout=its.fileno())
+        there = {**os.environ, "PATH": os.environ.get("PATH") or os.defpath}  # as a login over ssh has one
+        subprocess.Popen(["/bin/sh", "-c", str(wish["command"])], env=there, stdin=its.fileno(), stdout=its.fileno())
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ door.py provides."""
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,20 @@ from conformance_suite.comparison import Ran
 from conformance_suite.door import Door
 
 _MEMORY = 2048  # MiB
+#: Takes connections at the port of ssh, where tests expect a service, and closes them. It listens before it goes into
+#: the background, so it answers whoever comes later.
+_SERVICE = """
+import os, socket
+listening = socket.create_server(("::", 22), family=socket.AF_INET6, dualstack_ipv6=True)
+if os.fork():
+    os._exit(0)
+os.closerange(0, listening.fileno())
+while True:
+    listening.accept()[0].close()
+"""
+#: What tests of io mount; the machine has no device manager, and loads no module by itself.
+_MODULES = ("modprobe", "-a", "loop", "xfs")
+_PREPARING = 60.0  # seconds that each of these may take
 #: Starts the program that is to run already, and has its pid in the place of $_pid in what follows.
 _BEGUN = """{trigger} </dev/null >/dev/null 2>&1 &
 begun=$!
@@ -42,6 +57,8 @@ def in_guest(
         shown = shlex.join(words).replace("$_pid", "'\"$begun\"'")  # join() has quoted each word with a $
         text = _BEGUN.format(trigger=trigger, words=shown) if trigger else f"exec {shown}"
         out, errors = bytearray(), bytearray()
+        for prepared in (_MODULES, (sys.executable, "-I", "-S", "-c", _SERVICE)):
+            machine.link.run(prepared, timeout=_PREPARING)
         process = machine.link.spawn(
             ["bash", "-c", text], out.extend, errors.extend, directory=str(directory), environment=given
         )

@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from gilk.values import dataclass
 
+#: The bytes before those of a packet: how many there are, and how many the packet has, 4 bytes each.
+PACKET_HEAD = 8
+
 
 class Kind(StrEnum):
     """The kind of a datum, which also decides how it is printed."""
@@ -18,7 +21,7 @@ class Kind(StrEnum):
     INT = "int"  # 1, 2, 4 or 8 bytes, little-endian
     STRING = "string"  # NUL-terminated within its size
     FLOAT = "float"  # 4 or 8 bytes
-    BYTES = "bytes"  # a struct, an array, or the memory of tracemem()
+    BYTES = "bytes"  # a struct, an array, the memory of tracemem(), or a packet behind its PACKET_HEAD
     USTACK = "ustack"  # u64 pid, then a u64 address for each frame, then zeros
     STACK = "stack"  # the same for the kernel's stack
     USYM = "usym"  # u64 pid, u64 address; printed as symbol, module or address of user code

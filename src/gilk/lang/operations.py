@@ -96,6 +96,7 @@ _RECORDED = """
     func            gd_put_symbol
     mod             gd_put_symbol
     stack
+    packet
 """
 #: Operations without a value.
 _ACTS = """

@@ -30,6 +30,7 @@ def test_a_probe_that_is_not_there_comes_before_a_mistake_in_its_clause(text: st
         ("BEGIN { trace(nowhere); } none::: { trace(1); }", "D_IDENT_UNDEF"),
         ("none::: { trace(1); } BEGIN { trace(; }", "D_SYNTAX"),
         ("none::: { trace(1); } void x;", "D_DECL_VOIDOBJ"),
+        ("syscall:::entry { trace(nowhere); }", "D_IDENT_UNDEF"),
     ],
 )
 def test_a_mistake_that_is_found_earlier_comes_before_a_probe_that_is_not_there(text: str, tag: str) -> None:

@@ -5,6 +5,7 @@ same work."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +97,55 @@ def test_faults_are_those_that_rusage_counts(kernel: KernelTarget, guest: Guest)
     counted, faults, copied = map(int, done.lines[-3:])
     assert faults == counted >= 200
     assert 200 <= copied <= counted
+    assert not done.errors
+
+
+#: Two threads on two processors; one makes memory unreadable, which the other processor must know at once.
+SHOOTS = """
+import hashlib, mmap, os, threading
+os.sched_setaffinity(0, {0})
+there = threading.Event()
+def other():
+    os.sched_setaffinity(threading.get_native_id(), {1})
+    there.set()
+    hashlib.pbkdf2_hmac("sha256", b"a", b"b", 1 << 30)  # computes, and holds no lock of Python's
+def looked():
+    rows = (line.split() for line in open("/proc/interrupts"))
+    return next(sum(int(each) for each in row if each.isdigit()) for row in rows if row[0] == "CAL:")
+threading.Thread(target=other, daemon=True).start()
+there.wait()
+memory = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+counted = [looked()]
+os.kill(os.getpid(), 0)
+counted += [looked()]
+for _ in range(300):
+    memory[0] = 1
+    memory.madvise(mmap.MADV_DONTNEED)
+counted += [looked()]
+os.kill(os.getpid(), 0)
+counted += [looked()]
+with open(%r, "w") as out:
+    print(*counted, file=out)
+os._exit(0)
+"""
+ON_THE_WAY = 2  # interrupts that were sent before the program looks, and arrive after it
+
+
+def test_calls_of_other_processors_are_those_that_proc_interrupts_counts(kernel: KernelTarget, exchange: Path) -> None:
+    """The kernel counts such interrupts where they arrive. The program looks before and after the clauses begin to
+    count, and before and after they end."""
+    text = """
+        int on;
+        syscall::kill:entry /pid == $target/ { on = !on; }
+        sysinfo:::xcalls /on/ { @all = sum(arg0); }
+        sysinfo:::xcalls /on && pid == $target/ { @own = sum(arg0); }
+        END { printa("%@d\\n", @all); printa("%@d\\n", @own); }"""
+    seen = exchange / "interrupts"
+    done = ran(kernel, text, [*PYTHON, SHOOTS % str(seen)])
+    before, begun, ending, after = map(int, seen.read_text().split())
+    everywhere, own = map(int, done.lines)
+    assert ending - begun - ON_THE_WAY <= everywhere <= after - before + ON_THE_WAY
+    assert 10 <= own <= everywhere
     assert not done.errors
 
 

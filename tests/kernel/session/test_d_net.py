@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -161,3 +162,35 @@ def test_udp_datagrams_are_those_that_the_kernel_counts(kernel: KernelTarget, gu
          f"sent lo {address} {counted[f'{ip}OutRequests']}", f"got lo {address} {counted[f'{ip}InDelivers']}"]
     )  # fmt: skip
     assert not done.errors
+
+
+#: A stream in one piece, which the kernel keeps in pages that its packets refer to.
+STREAM = """
+import socket
+server = socket.create_server(("127.0.0.1", 4711))
+client = socket.create_connection(("127.0.0.1", 4711))
+peer, _ = server.accept()
+client.sendall(%r)
+client.shutdown(socket.SHUT_WR)
+while peer.recv(1 << 16):
+    pass
+"""
+PIECE = 2000
+SENT = bytes(n * 7 % 251 for n in range(PIECE))
+
+
+def test_captured_packets_have_the_bytes_that_the_program_sends(kernel: KernelTarget) -> None:
+    text = f"""
+        ip:::send /args[4]->ipv4_protocol == IPPROTO_TCP && args[2]->ip_plength > {PIECE}/
+        {{
+            @paged["paged"] = max(((struct sk_buff *)arg0)->data_len);
+            pcap((struct sk_buff *)arg0, PCAP_IP);
+        }}
+        END {{ printa("%s %@d\\n", @paged); }}"""
+    done = ran(kernel, text, ["/usr/bin/python3", "-c", STREAM % SENT], pcapsize="3k")
+    assert not done.errors and done.restored
+    dump = [line for line in done.lines if re.match(r" *[0-9a-f]+: ", line)]
+    packet = bytes.fromhex("".join(line.partition(": ")[2][: 3 * 16] for line in dump))
+    assert done.lines[-1] == f"paged {PIECE}"
+    assert packet[-PIECE:] == SENT
+    assert packet[0] >> 4 == 4 and int.from_bytes(packet[2:4], "big") == len(packet)

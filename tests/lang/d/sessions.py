@@ -19,6 +19,7 @@ from gilk.render.d.printer import Printer
 from gilk.render.d.printf import formatted
 from gilk.render.d.style import Style
 from gilk.trace.d.events import Event, Faulted
+from gilk.trace.d.values import Packet
 
 LONGEST = 10.0  # seconds, of a program that does not call exit()
 
@@ -46,6 +47,9 @@ class Pages:
 
     def ftruncate(self) -> None:
         self.output += b"ftruncate()\n"
+
+    def capture(self, packet: Packet) -> bool:
+        return False
 
 
 def consumer(text: str, arguments: tuple[str, ...] = (), of: type[Consumer] = Consumer) -> Consumer:

@@ -189,6 +189,30 @@ static inline bool ilk_d_arguments(u64 mm, u64 *start, u64 *end)
 	return mm == 1;
 }
 
+/* A packet, and the description of its pages. */
+struct shown_packet {
+	u32 length, apart, end, unused;
+	u64 data, head;
+};
+struct shown_fragment {
+	u64 at, size;
+};
+
+#define ILK_D_PACKET_LENGTH offsetof(struct shown_packet, length)
+#define ILK_D_PACKET_APART offsetof(struct shown_packet, apart)
+#define ILK_D_PACKET_DATA offsetof(struct shown_packet, data)
+#define ILK_D_PACKET_HEAD offsetof(struct shown_packet, head)
+#define ILK_D_PACKET_END offsetof(struct shown_packet, end)
+#define ILK_D_PACKET_COUNT 0
+#define ILK_D_PACKET_FRAGMENTS 8
+#define ILK_D_FRAGMENT_SIZE sizeof(struct shown_fragment)
+
+static inline void ilk_d_fragment(const void *seen, u64 *from, u64 *size)
+{
+	*from = ((const struct shown_fragment *)seen)->at;
+	*size = ((const struct shown_fragment *)seen)->size;
+}
+
 #include "ilk/d/helpers.c"
 
 #include "ilk/d/check.h"

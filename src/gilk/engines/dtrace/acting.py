@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 
 from gilk.engines.dtrace.aggregated import Aggregated
@@ -11,8 +12,9 @@ from gilk.engines.dtrace.outlet import Outlet, Shell, shell_here
 from gilk.engines.dtrace.tracing import Firing, Happening
 from gilk.lang.d import tree
 from gilk.lang.d.options import BadOption, Options
+from gilk.lang.data import PACKET_HEAD
 from gilk.trace.d import events
-from gilk.trace.d.values import Bytes, Memory, Value, decode
+from gilk.trace.d.values import Bytes, Memory, Packet, Value, decode
 from gilk.values import dataclass
 
 #: Formats a value with a format string as text.
@@ -66,6 +68,18 @@ class Acting:
         size = _number(firing, action, 1) if len(action.data) > 1 else datum.size
         size = size if 0 <= size <= datum.size else datum.size  # a negative size is a large one
         return events.Printed(action.action, (Bytes(firing.data[datum.offset : datum.offset + size]),))
+
+    def _pcap(self, firing: Firing, action: tree.Data) -> events.Event | None:
+        """Print the packet, or put it into the file that freopen() has named. At address 0 there was none."""
+        time, link, whole = (firing.data[each.offset : each.offset + each.size] for each in action.data)
+        taken, length = struct.unpack_from("<II", whole)
+        kind = int.from_bytes(link, "little", signed=True)
+        packet = Packet(int.from_bytes(time, "little"), kind, length, whole[PACKET_HEAD : PACKET_HEAD + taken])
+        try:
+            kept = not length or self.outlet.capture(packet)
+        except (OSError, ValueError) as error:
+            return _failed(firing, "pcap", f"couldn't capture a packet: {error}")
+        return None if kept else events.Printed(action.action, (packet,))
 
     def _print(self, firing: Firing, action: tree.Data) -> events.Event:
         address, whole = action.data
@@ -148,6 +162,7 @@ _ACTIONS: dict[str, Action] = {
     "printf": Acting._printf,
     "trace": Acting._trace,
     "tracemem": Acting._tracemem,
+    "pcap": Acting._pcap,
     "print": Acting._print,
     "printa": Acting._printa,
     "clear": Acting._clear,

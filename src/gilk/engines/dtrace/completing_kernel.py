@@ -34,8 +34,9 @@ def facts() -> Iterator[OfferedWord]:
     """The functions that only a program in a kernel can call."""
     for name in sorted(OF_THE_KERNEL):
         one = FUNCTIONS.get(name)
-        if one is not None and one.role is Role.SUBROUTINE:
-            yield OfferedWord(name, "subroutine", signature(one))
+        if one is not None and one.role in (Role.SUBROUTINE, Role.ACTION):
+            kind = "subroutine" if one.role is Role.SUBROUTINE else "action"
+            yield OfferedWord(name, kind, signature(one))
 
 
 def is_provider(name: str) -> bool:

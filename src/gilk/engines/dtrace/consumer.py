@@ -87,9 +87,10 @@ class Consumer:
         try:
             self.compiled = compile_programs(self.texts, self.macros, self.options, self.world, self.libraries())
         except DoesNotCompile as error:
-            if error.begun is not None:  # DTrace looks for the probes of a clause before it asks what the clause means
+            # DTrace looks for the probes of a clause before it asks what the clause means. It has those of any process.
+            if error.begun is not None:
                 self.compiled = Compiled(*error.begun, lambda description: ())
-                self.enable(listing or self.options.flag("zdefs"), listing)
+                self.enable(listing or self.options.flag("zdefs"), listing=True)
             raise
         self.enabled = self.enable(listing or self.options.flag("zdefs"), listing)
 

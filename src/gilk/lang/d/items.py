@@ -167,6 +167,10 @@ class ProgramSyntax:
     def place(self, span: Span) -> tuple[str, int]:
         return place(self.source, self.markers, span)
 
+    def is_included(self, span: Span) -> bool:
+        """Whether the text of ``span`` comes from another file, which the preprocessor has included."""
+        return bool(self.markers) and self.place(span)[0] != self.markers[0].file
+
 
 def place(source: Source, markers: tuple[Marker, ...], span: Span) -> tuple[str, int]:
     """The file and the line of ``span``, as before the preprocessor if there was one."""

@@ -59,7 +59,6 @@ REFUSED = {
     **dict.fromkeys(("core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
     **dict.fromkeys(("tregs", "late", "lazyload", "useruid"), _OWN),
     **dict.fromkeys(("linkmode", "sysslice"), _LINKING),
-    "pcapsize": "there is no pcap()",
 }
 
 
@@ -103,6 +102,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "jstackframes": (OptionShape.NUMBER, 50),
     "jstackstrsize": (OptionShape.NUMBER, 512),
     "printsize": (OptionShape.SIZE, 1024),
+    "pcapsize": (OptionShape.SIZE, 1514),
     "maxframes": (OptionShape.NUMBER, 1000),
     "stackindent": (OptionShape.NUMBER, 14),
     "aggsortkey": (OptionShape.FLAG, 0),

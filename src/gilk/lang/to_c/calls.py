@@ -147,6 +147,6 @@ _SPECIAL = {
     "copyinto": "({{ if (!gd_copy(c, {2}, {0}, {1})) goto fault; }})",
     "bcopy": "({{ if (!gd_copy(c, {1}, {0}, {2})) goto fault; }})",
     "bcopy_string": "({{ if (!gd_copy_string(c, {1}, {0}, {2})) goto fault; }})",
-    **dict.fromkeys(("d_path", "pathof", "argumentsof"), '""'),  # for clauses in a kernel only
+    **dict.fromkeys(("d_path", "pathof", "argumentsof", "packet"), '""'),  # for clauses in a kernel only
     "progenyof": "gd_progenyof(c, {0})",
 }

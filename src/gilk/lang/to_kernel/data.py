@@ -351,11 +351,11 @@ def whole(p: Printing, node: ir.Expression, to: int, size: int, value: Emit) -> 
             p.code.call("load_global", GLOBALS_START + offset, to, size)
         case ir.Keyed():
             load_keyed(p, node, to, size, value)
-        case ir.Field():
-            value(p, node.address)
+        case ir.Field(address=place) | ir.Call(name="packet", arguments=(place,)):
+            value(p, place)
             with p.frame.room() as address:
                 p.code.keep(address)
-                p.code.call("load", to, Slot(address), size)
+                p.code.call("load" if isinstance(node, ir.Field) else "packet", to, Slot(address), size)
                 p.fails()
         case _:
             raise NotInKernel("an array or a struct as a whole")

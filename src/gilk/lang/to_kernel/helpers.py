@@ -72,6 +72,7 @@ _ROWS = """
     swap                40      0       -     number, bytes
     arguments           800     200     3     to, memory of a process, strsize
     path_text           12000   60      4     which, to, address, strsize; fault
+    packet              4500    12      3     to, address, size; fault
     alloca              3300    0       -     bytes: the address; fault
     assign              120     8       3     address, from, size; fault
     bcopy               9000    0       -     address, from address, size; fault

@@ -82,19 +82,20 @@ enum ilk_d_call {
 	ILK_D_CALL_SWAP = 56,
 	ILK_D_CALL_ARGUMENTS = 57,
 	ILK_D_CALL_PATH_TEXT = 58,
-	ILK_D_CALL_ALLOCA = 59,
-	ILK_D_CALL_ASSIGN = 60,
-	ILK_D_CALL_BCOPY = 61,
-	ILK_D_CALL_BCOPY_TEXT = 62,
-	ILK_D_CALL_ADDRESS = 63,
-	ILK_D_CALL_RAISE = 64,
-	ILK_D_CALL_COPYOUT = 65,
-	ILK_D_CALL_COPYOUT_TEXT = 66,
-	ILK_D_CALL_CHILL = 67,
-	ILK_D_CALLS = 68
+	ILK_D_CALL_PACKET = 59,
+	ILK_D_CALL_ALLOCA = 60,
+	ILK_D_CALL_ASSIGN = 61,
+	ILK_D_CALL_BCOPY = 62,
+	ILK_D_CALL_BCOPY_TEXT = 63,
+	ILK_D_CALL_ADDRESS = 64,
+	ILK_D_CALL_RAISE = 65,
+	ILK_D_CALL_COPYOUT = 66,
+	ILK_D_CALL_COPYOUT_TEXT = 67,
+	ILK_D_CALL_CHILL = 68,
+	ILK_D_CALLS = 69
 };
 
-#define ILK_D_DEEDS 64 /* from there on they change processes */
+#define ILK_D_DEEDS 65 /* from there on they change processes */
 
 /* Name, cost, and cost for each eight bytes: instructions, at the most; which numbers, from bit 0 on, tell
  * how many bytes, together; none: those of the frame. */
@@ -158,6 +159,7 @@ enum ilk_d_call {
 	CALL(swap, 40, 0, 0) \
 	CALL(arguments, 800, 200, 4) \
 	CALL(path_text, 12000, 60, 8) \
+	CALL(packet, 4500, 12, 4) \
 	CALL(alloca, 3300, 0, 0) \
 	CALL(assign, 120, 8, 4) \
 	CALL(bcopy, 9000, 0, 0) \

@@ -46,12 +46,13 @@ _ROWS = table.rows(f"""
     namei          | e:__filename_parentat    | | 1
     modload        | t:module_load            | | 1
     modunload      | t:module_free            | | 1
+    xcalls         | e:native_send_call_func_single_ipi | | 1
+    xcalls         | e:native_send_call_func_ipi | | processors_in[(struct cpumask *)arg0]
     mutex_adenters | t:contention_begin       | ((uint32_t)arg1 & 32) != 0 | 1
     rw_rdfails     | t:contention_begin       | ((uint32_t)arg1 & 2) != 0 | 1
     rw_wrfails     | t:contention_begin       | ((uint32_t)arg1 & 4) != 0 | 1
 """)
 NOT_SEEN = {
-    "xcalls": "the kernel interrupts other processors in several ways, not all of which are known yet",
     **dict.fromkeys(("bawrite", "bread", "bwrite", "lread", "lwrite", "phread", "phwrite"), "Linux has no such cache"),
     **dict.fromkeys(("canch", "rawch", "outch", "mdmint", "rcvint", "xmtint"), "it is of Solaris' terminals"),
     **dict.fromkeys(

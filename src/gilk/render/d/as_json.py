@@ -23,6 +23,7 @@ from gilk.trace.d.values import (
     Floating,
     Integer,
     Memory,
+    Packet,
     Stack,
     Symbol,
     Text,
@@ -87,6 +88,8 @@ def value(one: Value) -> Any:
             return {"bytes": one.data.hex()}
         case Memory():
             return {"address": one.address, "of": type_text(one.type), "bytes": one.data.hex()}
+        case Packet():
+            return {"time": one.time, "link": one.link, "length": one.length, "bytes": one.data.hex()}
         case Symbol():
             return {"symbol": string(one.text)}
         case Stack():

@@ -12,7 +12,19 @@ from gilk.render.d import distribution
 from gilk.render.d.messages import FAULTS, kind_of
 from gilk.render.d.text import text_of
 from gilk.trace.d import events
-from gilk.trace.d.values import Bytes, Distribution, Dump, Floating, Integer, Memory, Stack, Symbol, Text, Value
+from gilk.trace.d.values import (
+    Bytes,
+    Distribution,
+    Dump,
+    Floating,
+    Integer,
+    Memory,
+    Packet,
+    Stack,
+    Symbol,
+    Text,
+    Value,
+)  # fmt: skip
 
 VERSION = 1
 Row = dict[str, Any]
@@ -123,7 +135,7 @@ def _value(one: Value) -> Row:
             return {"real": value}
         case Text(data=data) | Symbol(text=data):
             return _text(data)
-        case Bytes(data=data) | Dump(data=data):
+        case Bytes(data=data) | Dump(data=data) | Packet(data=data):
             return {"bytes": data}
         case Memory():
             return {**_integer(one.address), "bytes": one.data}

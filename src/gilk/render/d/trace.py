@@ -7,7 +7,7 @@ from gilk.render.d.columns import left
 from gilk.render.d.distribution import drawn
 from gilk.render.d.hexdump import hexdump
 from gilk.render.d.stacks import INDENT, block
-from gilk.trace.d.values import Bytes, Distribution, Dump, Floating, Integer, Stack, Symbol, Text, Value
+from gilk.trace.d.values import Bytes, Distribution, Dump, Floating, Integer, Packet, Stack, Symbol, Text, Value
 
 #: The number of columns of integers by their size, signed and unsigned, with the space before them.
 _SIGNED = {1: 4, 2: 6, 4: 11, 8: 20}
@@ -21,7 +21,7 @@ def trace(value: Value, quiet: bool = False, indent: int = INDENT) -> bytes:
             return _integer(value, quiet)
         case Text():
             return value.data if quiet else b"  " + left(value.data, 33)
-        case Bytes() | Dump():
+        case Bytes() | Dump() | Packet():
             return hexdump(value.data)
         case Symbol():
             return b"  " + left(value.text, 50)

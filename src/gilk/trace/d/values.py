@@ -69,6 +69,18 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Packet:
+    """A packet of the network that pcap() has recorded ``time`` ns after 1970. ``link`` is the kind of its outermost
+    header, a PCAP_ constant of D. ``data`` has its first bytes, and ``length`` is how many it has.
+    """
+
+    time: int
+    link: int
+    length: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Symbol:
     """The name of an address: ``libc.so.6`malloc+0x10``."""
 
@@ -93,7 +105,7 @@ class Distribution:
     normal: int = 1
 
 
-Value: TypeAlias = Integer | Floating | Text | Bytes | Dump | Memory | Symbol | Stack | Distribution
+Value: TypeAlias = Integer | Floating | Text | Bytes | Dump | Memory | Packet | Symbol | Stack | Distribution
 
 #: Names addresses of a process, or of the kernel if the pid is 0: a line each, or more if calls were inlined.
 Resolver: TypeAlias = Callable[[Kind, int, tuple[int, ...]], tuple[bytes, ...]]

@@ -11,7 +11,7 @@ from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands, typed
 from gilk.lang.d.meaning.calls import fit, mismatch
 from gilk.lang.d.meaning.declarations import Declarations
-from gilk.lang.d.meaning.functions import NOT_HERE, OF_THE_KERNEL, Role
+from gilk.lang.d.meaning.functions import OF_THE_KERNEL, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -25,7 +25,7 @@ from gilk.lang.d.printf_check import (
     of_aggregation,
     undefined_aggregation,
 )
-from gilk.lang.data import Aggregation, Datum, Kind
+from gilk.lang.data import PACKET_HEAD, Aggregation, Datum, Kind
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import (
     DYNAMIC,
@@ -70,17 +70,16 @@ class Actions:
     def statement(self, action: typed.Action) -> ir.Statement:
         """The statement for an action. Raises Rejected."""
         call = action.call
-        if action.known.role is Role.DEED and call.name in OF_THE_KERNEL:
+        if call.name in OF_THE_KERNEL and (action.known.role is Role.DEED or not self._scope.world.in_kernel):
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if action.known.role is Role.DEED:
             return ir.Act(call.name, tuple(map(_valued, action.arguments)))
         special = _SPECIAL.get(call.name)
         if special is not None:
             return special(self, call, action.arguments)
-        if isinstance(action.known.type, Special):
-            value = _valued(action.arguments[0])
-            return ir.Data(call.name, (self.layout.add(value, call.span),), (value,))
-        raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not here: {NOT_HERE[call.name]}")
+        assert isinstance(action.known.type, Special)
+        value = _valued(action.arguments[0])
+        return ir.Data(call.name, (self.layout.add(value, call.span),), (value,))
 
     # Actions with a format.
 
@@ -195,6 +194,13 @@ class Actions:
         values = (whole, *(constants.convert(INT64, _valued(shown)) for shown in given[2:]))
         return ir.Data("tracemem", tuple(self.layout.add(value, call.span) for value in values), values)
 
+    def _pcap(self, call: ast.Call, given: _Arguments) -> ir.Statement:
+        """pcap(): record the time, the kind of the packet's outermost header, and the packet with its length."""
+        packet, kind = fit(call, 1, "ptr", _valued(given[0])), fit(call, 2, "int", _valued(given[1]))
+        taken = Array(Integer("char", 1, True, 0), PACKET_HEAD + self._scope.pcapsize)
+        values = (ir.Call(UINT64, "walltimestamp"), constants.convert(INT, kind), ir.Call(taken, "packet", (packet,)))
+        return ir.Data("pcap", tuple(self.layout.add(value, call.span) for value in values), values)
+
     def _exit(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         status = constants.convert(INT, fit(call, 1, "int", _valued(given[0])))
         return ir.Data("exit", (self.layout.add(status, call.span),), (status,))
@@ -220,6 +226,7 @@ _SPECIAL: dict[str, Callable[[Actions, ast.Call, _Arguments], ir.Statement]] = {
     "trace": Actions._trace,
     "print": Actions._print,
     "tracemem": Actions._tracemem,
+    "pcap": Actions._pcap,
     "exit": Actions._exit,
     "setopt": Actions._setopt,
     "ftruncate": Actions._ftruncate,

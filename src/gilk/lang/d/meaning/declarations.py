@@ -200,7 +200,7 @@ class Declarations:
         own = _of_the_program(name)
         if own in self._scope.typedefs:
             return self.complete(self._scope.typedefs[own])
-        return self._elsewhere("", name) if own == name else basic((own,))
+        return self._alone(name) if own == name else basic((own,))
 
     def _enumeration(self, base: ast.TagType) -> Enumeration | Integer:
         key = f"enum {base.tag}"
@@ -278,11 +278,13 @@ class Declarations:
 
     # Declarations.
 
-    def declare(self, item: items.Declaration) -> None:
-        """Put the declared names into the scope. Raises Rejected."""
+    def declare(self, item: items.Declaration, included: bool = False) -> None:
+        """Put the declared names into the scope. ``included``: they are in a header of C. Raises Rejected."""
         with only_types(item.base, item.storage == "typedef"):
             base = self._base(item.base)  # once: it may declare a tag
         for declarator in item.declarators:
+            if included and declarator.name in self._scope.typedefs and item.storage == "typedef":
+                continue  # DTrace keeps C's types apart, and looks for D's first
             self._one(item, declarator, *self._around(base, declarator))
 
     def _one(

@@ -21,6 +21,7 @@ from gilk.lang.d.meaning.places import Places, multidimensional
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.translators import Translators, without_pointer
+from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import (
     DYNAMIC,
@@ -130,18 +131,24 @@ class Expressions:
     def _symbol(self, symbol: ast.Symbol) -> ir.Expression:
         if self.locals.means(symbol):
             return self.locals.variable(symbol)
-        name = f"{symbol.module}`{symbol.name}"
-        found = self._scope.world.symbol(symbol.module, symbol.name)
-        if found is None:
-            raise Rejected(Tag.D_IDENT_UNDEF, symbol.span, f"failed to resolve {name}: Unknown symbol name")
-        address: ir.Expression = ir.Constant(UINT64, found.address)
-        if found.by_processor:
-            address = ir.Binary(UINT64, "+", ir.Call(UINT64, "by_processor"), address)
+        found, address = self._known_symbol(symbol)
         if found.code:
             return ir.Convert(Pointer(VOID), address)
         if found.type is None:
-            raise Rejected(Tag.D_SYM_NOTYPES, symbol.span, f"no symbolic type information is available for {name}")
+            what = f"no symbolic type information is available for {symbol.module}`{symbol.name}"
+            raise Rejected(Tag.D_SYM_NOTYPES, symbol.span, what)
         return operands.at(self.declarations.complete(found.type), address)
+
+    def _known_symbol(self, symbol: ast.Symbol) -> tuple[Symbol, ir.Expression]:
+        """The symbol, and its address, which may depend on the processor. Raises Rejected."""
+        found = self._scope.world.symbol(symbol.module, symbol.name)
+        if found is None:
+            what = f"failed to resolve {symbol.module}`{symbol.name}: Unknown symbol name"
+            raise Rejected(Tag.D_IDENT_UNDEF, symbol.span, what)
+        address: ir.Expression = ir.Constant(UINT64, found.address)
+        if found.by_processor:
+            address = ir.Binary(UINT64, "+", ir.Call(UINT64, "by_processor"), address)
+        return found, address
 
     def _aggregate(self, aggregate: ast.Aggregate) -> ir.Expression:
         return ir.Call(DYNAMIC, f"@{aggregate.name}")
@@ -173,6 +180,10 @@ class Expressions:
         return operands.at(self.declarations.complete(pointer.type.to), constants.convert(UINT64, pointer))
 
     def _address(self, expression: ast.Unary) -> ir.Expression:
+        if isinstance(expression.operand, ast.Symbol) and not self.locals.means(expression.operand):
+            found, address = self._known_symbol(expression.operand)
+            if found.type is None and not found.code:
+                return ir.Convert(Pointer(VOID), address)  # all that is known of it
         operand = self.check(expression.operand)
         if isinstance(operand, ir.Field) and not operand.bits:
             return constants.convert(Pointer(operand.type), operand.address)

@@ -64,9 +64,7 @@ _FACTS = ("d_path", "pathof", "argumentsof")
 #: Functions that are available in a kernel's clauses.
 IN_A_KERNEL = frozenset(_FACTS)
 #: Functions about the kernel, for which a program is refused if its clauses do not run in a kernel.
-OF_THE_KERNEL = frozenset(("breakpoint", "panic", *_FACTS, *OF_LOCKS))
-#: DTrace's other actions for which a program is refused, with the reasons.
-NOT_HERE = {"pcap": "gilk captures no packets: print fields of args[] of ip, tcp and udp"}
+OF_THE_KERNEL = frozenset(("breakpoint", "panic", "pcap", *_FACTS, *OF_LOCKS))
 _U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)
 FUNCTIONS: dict[str, Callable_] = {
     **_rows(

@@ -62,8 +62,8 @@ class Scope:
     ``stacks``: something looks at the stack of the process. ``alone``: no process fires the probes of the present
     clause, which gilk fires itself. ``copies``: calls of the clause that copy to memory, each with the number of the
     argument that says where, and that argument. ``by_processor``: the option aggpercpu. ``scratchsize``:
-    the option, in bytes. ``version``: the option, a version of D; "" is the newest. ``locals``: the variables of
-    functions that the program names, each with the number that is its index.
+    the option, in bytes, as is ``pcapsize``. ``version``: the option, a version of D; "" is the newest. ``locals``: the
+    variables of functions that the program names, each with the number that is its index.
     """
 
     strsize: int = 256
@@ -74,6 +74,7 @@ class Scope:
     copies: list[tuple[ast.Call, int, ir.Expression]] = field(default_factory=list)
     by_processor: bool = False
     scratchsize: int = 64 << 10
+    pcapsize: int = 1514
     version: str = ""
     typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)

@@ -145,4 +145,3 @@ class Tag(StrEnum):
     D_PRAGMA_DEPEND = "D_PRAGMA_DEPEND"  # something that the program depends on is not there
     D_PRAGMA_OPTSET = "D_PRAGMA_OPTSET"  # an unknown option, or a value that it cannot have
     D_KERNEL = "D_KERNEL"  # something about the kernel, where no clause runs
-    D_UNSUPPORTED = "D_UNSUPPORTED"  # a part of D that gilk does not have; the message says why

@@ -13,16 +13,16 @@ def run(unit: ParsedText, state: SharedNames) -> ParsedText:
     """Declare all items of a text. Raises Rejected."""
     state.expressions.locals.begin(())
     for item in unit.program.items:
-        declare(item, unit.text.is_library, state)
+        declare(item, unit.text.is_library, state, unit.program.is_included(item.span))
     return unit
 
 
-def declare(item: items.Item, library: bool, state: SharedNames) -> None:
-    """Declare one item. Raises Rejected."""
+def declare(item: items.Item, library: bool, state: SharedNames, included: bool = False) -> None:
+    """Declare one item; ``included``: it is in a header of C. Raises Rejected."""
     state.scope.extent.begin()
     match item:
         case items.Declaration():
-            state.expressions.declarations.declare(item)
+            state.expressions.declarations.declare(item, included)
         case items.Inline():
             state.expressions.inlines.define(item)
         case items.Pragma():

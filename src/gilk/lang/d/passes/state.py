@@ -71,6 +71,7 @@ def symbols(options: Options, world: World | None) -> SharedNames:
     frames = Frames(usual, most, options.number("stackframes"), options.number("jstackframes"))
     scope = Scope(options.number("strsize") + 1, world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
     scope.scratchsize, scope.version = options.number("scratchsize"), options.text("version")
+    scope.pcapsize = options.number("pcapsize")
     expressions = Expressions(scope)
     pragmas = Pragmas(scope, expressions.arguments)
     least, cpu = read(options.text("amin")), options.text("cpu")

@@ -11,7 +11,7 @@ from typing import Final
 
 from gilk.lang.d.lexer import TAGS, TYPE_WORDS
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
-from gilk.lang.d.meaning.functions import FUNCTIONS, NOT_HERE, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, Callable_, Role
 from gilk.lang.d.meaning.functions import OF_THE_KERNEL as KERNELS
 from gilk.lang.d.options import ROWS
 from gilk.lang.d.writing.opening import Opening, OpeningKind
@@ -85,7 +85,7 @@ def signature(one: Callable_) -> str:
 
 def _functions(*roles: Role) -> Iterator[OfferedWord]:
     for one in FUNCTIONS.values():
-        if one.role in roles and one.name not in NOT_HERE and one.name not in KERNELS:
+        if one.role in roles and one.name not in KERNELS:
             kind = "subroutine" if one.role is Role.SUBROUTINE else "action"
             yield OfferedWord(one.name, "aggregating" if one.role is Role.AGGREGATING else kind, signature(one))
 
@@ -93,7 +93,7 @@ def _functions(*roles: Role) -> Iterator[OfferedWord]:
 def _of_stacks() -> Iterator[Callable_]:
     """Actions that have a value, which can be a key."""
     found = (one for one in FUNCTIONS.values() if isinstance(one.type, Special))
-    return (one for one in found if one.name not in {*NOT_HERE, *KERNELS})
+    return (one for one in found if one.name not in KERNELS)
 
 
 def _values() -> Iterator[OfferedWord]:

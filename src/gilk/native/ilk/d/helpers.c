@@ -20,6 +20,7 @@
 #include "../../runtime/d/program.h"
 #include "files.h"
 #include "helpers.h"
+#include "packets.h"
 #include "places.h"
 #include "results.h"
 #include "run.h"

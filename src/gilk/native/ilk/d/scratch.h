@@ -45,7 +45,7 @@ HELPER(alloca)
 	struct gd_context *ctx = &run->context;
 	u64 room = most_scratch(run), used = ctx->scratch ? ctx->scratch_used : 0;
 
-	if (a > room || gd_round8(a) > room - used)
+	if (a > room || gd_round8(a) > gd_round8(room) - used)
 		return gd_fail(ctx, GD_FAULT_SCRATCH, 0);
 	ctx->scratch = run->scratch;
 	ctx->scratch_used = (u32)(used + gd_round8(a));

@@ -13,6 +13,7 @@
 #include <linux/percpu.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched.h>
+#include <linux/skbuff.h>
 
 #include "../compat.h"
 
@@ -155,6 +156,26 @@ static inline bool ilk_d_arguments(u64 mm, u64 *start, u64 *end)
 	*start = READ_ONCE(own->arg_start);
 	*end = READ_ONCE(own->arg_end);
 	return true;
+}
+
+/* Offsets in the structs of packets for packets.h. */
+#define ILK_D_PACKET_LENGTH offsetof(struct sk_buff, len)
+#define ILK_D_PACKET_APART offsetof(struct sk_buff, data_len)
+#define ILK_D_PACKET_DATA offsetof(struct sk_buff, data)
+#define ILK_D_PACKET_HEAD offsetof(struct sk_buff, head)
+#define ILK_D_PACKET_END offsetof(struct sk_buff, end)
+#define ILK_D_PACKET_COUNT offsetof(struct skb_shared_info, nr_frags)
+#define ILK_D_PACKET_FRAGMENTS offsetof(struct skb_shared_info, frags)
+#define ILK_D_FRAGMENT_SIZE sizeof(skb_frag_t)
+
+/* The place of the bytes that a copy of a skb_frag_t tells of, whatever that may be. */
+static inline void ilk_d_fragment(const void *seen, u64 *from, u64 *size)
+{
+	skb_frag_t fragment;
+
+	memcpy(&fragment, seen, sizeof(fragment));
+	*from = (u64)(unsigned long)page_to_virt(skb_frag_page(&fragment)) + skb_frag_off(&fragment);
+	*size = skb_frag_size(&fragment);
 }
 
 #endif

@@ -55,13 +55,16 @@ static inline void *gd_alloca(struct gd_context *ctx, gd_u64 size)
 	return got;
 }
 
-/* The same for memory that a program asks for by its size: at most `most` bytes in all; strings do not count. */
+/*
+ * The same for memory that a program asks for by its size: at most `most` bytes in all, in whole words; strings do not
+ * count.
+ */
 static inline void *gd_asked(struct gd_context *ctx, gd_u64 size, gd_u64 most)
 {
 	gd_u64 before = ctx->scratch ? ctx->scratch_asked : 0, rounded = (size + 7) & -8UL;
 	void *got;
 
-	if (size > most || rounded > most - before) {
+	if (size > most || rounded > ((most + 7) & -8UL) - before) {
 		gd_fail(ctx, GD_FAULT_SCRATCH, 0);
 		return 0;
 	}
