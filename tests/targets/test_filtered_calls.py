@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import random
 import struct
+import subprocess
+import sys
 
 import pytest
 
-from gilk.targets.filtered_calls import answer
+from gilk.errors import TargetError
+from gilk.targets import ptrace
+from gilk.targets.filtered_calls import _programs, answer
+from gilk.targets.sharing import waits_for_child
+from tests.behaviour.waiting import wait_for
 
 _STEP = struct.Struct("<HBBI")
 _GETPID, _ERRNO = 39, 0x50000
@@ -78,3 +85,15 @@ def test_the_kernel_answers_as_gilk_computes(seed: int) -> None:
         made = program(dice)
         assert answer(made, _GETPID) == _ERRNO | error_of_kernel(made), made.hex()
         assert answer(made, 186) == 0x7FFF0000
+
+
+def test_a_thread_that_does_not_stop_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread in vfork(2) does not stop until the child has executed a program or ended."""
+    monkeypatch.setattr(ptrace, "wait", functools.partial(ptrace.wait, seconds=0.0))
+    words = [sys.executable, "-c", "import ctypes; ctypes.CDLL(None).vfork() or input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as program:
+        assert program.stdin is not None and wait_for(lambda: waits_for_child(program.pid))
+        with pytest.raises(TargetError) as raised:
+            _programs(program.pid)
+        assert raised.value.slug == "busy"
+        program.kill()

@@ -10,6 +10,7 @@ from typing import Any
 from gilk.engines.aspect.abandoned import AbandonedWeaving, abandoned
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session.broker import control
+from gilk.session.broker.form import WEAVING, WEAVING_SHOWN
 
 __all__ = ["ask", "listed", "remove"]
 
@@ -26,7 +27,7 @@ def listed() -> list[dict[str, Any]]:
     for one in control.servers(control.WEAVE):
         row: dict[str, Any] = {"id": one.pid, "user": one.user}
         try:
-            row |= control.ask(one.pid, {"ask": "list"})
+            row = control.ask(one.pid, {"ask": "list"}, form=WEAVING) | row
         except GilkError as error:
             if error.slug == "no-such-weaving":
                 continue
@@ -43,7 +44,7 @@ def ask(number: int, words: dict[str, Any]) -> dict[str, Any]:
     Raises UsageError `no-such-weaving`, `no-such-aspect`, TargetError.
     """
     try:
-        return control.ask(number, words)
+        return control.ask(number, words, form=WEAVING_SHOWN if words.get("ask") == "show" else {})
     except UsageError as error:
         return _abandoned(number, error).answer(words)
 
@@ -83,7 +84,7 @@ def _ask_out(pid: int, when_idle: float | None) -> None:
     until = time.monotonic() + (when_idle or 0.0)
     while busy := control.ask(pid, {"ask": "remove", "idle": when_idle is not None}).get("busy"):
         if time.monotonic() >= until:
-            names = ", ".join(map(str, busy))
+            names = ", ".join(map(str, busy)) if isinstance(busy, list) else str(busy)
             hint = "without --when-idle, calls that are under way go on without advice"
             raise TargetError("busy", f"calls with advice are under way: {names}", hint)
         time.sleep(_TICK)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session.broker import control
+from gilk.session.broker.form import WINDOW
 
 __all__ = ["listed", "listening", "stop"]
 
@@ -56,7 +57,8 @@ def listed() -> list[Json]:
     found: list[Json] = []
     for one in control.servers(control.WEB):
         try:
-            found.append({"pid": one.pid, "user": one.user, **control.ask(one.pid, {"ask": "list"}, control.WEB)})
+            said = control.ask(one.pid, {"ask": "list"}, control.WEB, WINDOW)
+            found.append({**said, "pid": one.pid, "user": one.user})
         except GilkError as error:
             if error.slug != "no-such-window":
                 found.append({"pid": one.pid, "user": one.user, "silent": error.message})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gilk.errors import GilkError, UsageError
-from gilk.render.text import plural
+from gilk.render.text import cell, plural
 
 if TYPE_CHECKING:
     from gilk.web.grants import Grants
@@ -100,14 +100,14 @@ def _others(stopped: int | None, as_json: bool) -> None:
         click.echo(json.dumps(found))
         return
     for one in found:
-        click.echo(f"{one['pid']:>7}  {one.get('silent') or _described(one)}")
+        click.echo(f"{one['pid']:>7}  {cell(one['silent']) if 'silent' in one else _described(one)}")
 
 
 def _described(one: dict[str, Any]) -> str:
     import time
 
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["since"]))
-    return f"{one['address']}  since {since}  {plural(one['sessions'], 'session')} under way"
+    return f"{cell(one['address'])}  since {since}  {plural(one['sessions'], 'session')} under way"
 
 
 def _grants(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from gilk.errors import TargetError
 from gilk.targets import caches
 from gilk.targets.abandoned_contexts import AbandonedContexts
+from gilk.targets.another_program import program_gone
 from gilk.targets.context_writes import Write
 from gilk.targets.copies import ONLY_COPIED_NOTHING, OnlyCopied
 from gilk.targets.given_blocks import give_blocks
@@ -108,11 +109,19 @@ class Changer:
         asked = time.perf_counter()
         with caches.elsewhere(), self._threads.stopped() as threads:
             began = time.perf_counter()
+            self._check_program()
             places, moves = self._movement.stand(threads, task.old, task.new, tolerant, late)
             self.attach_blocks(threads)
             strangers = self._carry_out(task, threads, places, moves)
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
+
+    def _check_program(self) -> None:
+        """Check, while all threads stand still, that they execute the program in which gilk has its memory. Raises
+        TargetError `no-such-process`."""
+        held = self._held()
+        if held.data and not self._process.still_has(held.data):
+            raise program_gone(self._process.pid)
 
     def repair(self, undo: Callable[[], object], restorers: frozenset[int] = frozenset()) -> None:
         """Have ``undo`` put code right that an abandoned session has changed.

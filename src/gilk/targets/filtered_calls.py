@@ -29,7 +29,8 @@ _ACTION = 0xFFFF_0000
 def check_hits(pid: int) -> None:
     """Check that no thread of the process would be stopped for the system calls of its first hit.
 
-    Raises TargetError `seccomp-blocks-hits`, and `already-traced`, `no-permission` where a filter cannot be read.
+    Raises TargetError `seccomp-blocks-hits`, and `already-traced`, `no-permission`, `busy` where a filter cannot be
+    read.
     """
     if not seccomp.may_kill(pid):
         return
@@ -61,6 +62,9 @@ def _programs(tid: int) -> list[bytes]:
         status = ptrace.wait(tid)
         number = 0 if ptrace.is_event_stop(status) else os.WSTOPSIG(status)
         return [_program(tid, n) for n in range(seccomp.filters(tid).count)]
+    except ptrace.Late:  # it is let go when this process ends
+        hint = "it waits in vfork or for a disk; try again"
+        raise TargetError("busy", f"thread {tid} does not stop to have its filters read", hint) from None
     except PermissionError:
         return []  # who may not read filters may not suspend them either, and is refused for that
     finally:

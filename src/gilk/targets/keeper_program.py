@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The keeper's process (serving.py) as a program of its own: ``python -m gilk.targets.keeper_program FD``.
 
-It blocks SIGCHLD before it imports other modules. Some of these begin threads, which would take the signal, and then
-nobody would tell the keeper that a thread of the target has stopped.
+It blocks SIGCHLD and SIGALRM before it imports other modules. Some of these begin threads, which would take the
+signals, and then nobody would tell the keeper that a thread of the target has stopped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def main() -> None:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGALRM))
     from gilk.targets import serving  # late, see above
 
     channel = socket.socket(fileno=int(sys.argv[1]))

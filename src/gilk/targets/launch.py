@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 from gilk.errors import TargetError
 from gilk.targets import ptrace
-from gilk.targets.memory import Memory
+from gilk.targets.memory import Memory, ProcessMemory
 from gilk.values import dataclass
 
 _INT3 = b"\xcc"
@@ -30,6 +30,7 @@ _RESET = frozenset(
 #: forty in musl.
 _MOST_STEPS = 200
 _LONGEST = 15  # bytes of an instruction
+_OPTIONS = ptrace.O_TRACEEXEC | ptrace.O_TRACESYSGOOD | ptrace.O_EXITKILL
 _LONGEST_EXEC = 60.0  # seconds
 _LOOK = 0.2  # seconds between checks whether the client still waits
 
@@ -87,7 +88,7 @@ def launch(command: Command) -> int:
     os.close(wake)
     os.close(fail)
     try:
-        ptrace.seize(pid, ptrace.O_TRACEEXEC | ptrace.O_TRACESYSGOOD | ptrace.O_EXITKILL)
+        ptrace.seize(pid, _OPTIONS)
         os.write(ready, b"!")
         status = ptrace.wait(pid, _LONGEST_EXEC)
         if not os.WIFSTOPPED(status):
@@ -182,11 +183,15 @@ def run_to(
     """
     kept = memory.read(address, 1)
     memory.write(address, _INT3)
-    arrived = 0
+    arrived, alone = 0, noted is _nothing
+    if alone:
+        ptrace.call(ptrace.SETOPTIONS, pid, 0, _OPTIONS | ptrace.O_TRACEFORK)
     while True:
         ptrace.call(ptrace.CONT, pid, 0, arrived)
         status = wait(pid, awaited)
         noted(pid, status)
+        if alone and os.WIFSTOPPED(status) and status >> 16 == ptrace.EVENT_FORK:
+            _spare(ptrace.event_message(pid), address, kept)
         if not os.WIFSTOPPED(status) or status >> 16 == ptrace.EVENT_EXEC:
             return False
         registers = ptrace.get_registers(pid)
@@ -198,11 +203,22 @@ def run_to(
         registers.rip = address
         ptrace.set_registers(pid, registers)
         if wanted():
+            if alone:
+                ptrace.call(ptrace.SETOPTIONS, pid, 0, _OPTIONS)
             to_user(pid, status, noted)
             return True
         ptrace.call(ptrace.SINGLESTEP, pid, 0, 0)
         ptrace.wait(pid)
         memory.write(address, _INT3)
+
+
+def _spare(child: int, address: int, kept: bytes) -> None:
+    """Let a child that the program has forked go, without the breakpoint that it has inherited."""
+    with contextlib.suppress(TargetError, OSError, ptrace.Late):  # it has been killed
+        ptrace.wait(child)
+        with ProcessMemory(child) as memory:
+            memory.write(address, kept)
+        ptrace.call(ptrace.DETACH, child, 0, 0)
 
 
 def main_of(pid: int, low: int, high: int) -> int:

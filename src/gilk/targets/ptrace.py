@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gilk.errors import TargetError
-from gilk.targets.alive import is_alive
+from gilk.targets.alive import is_alive, is_going
+from gilk.targets.reaping import WALL, reaping, taken
 from gilk.targets.status import status_of
 
 PEEKUSER, CONT, DETACH, SETREGS, GETREGS = 3, 7, 17, 13, 12
@@ -29,7 +30,6 @@ O_FOLLOW = O_TRACEFORK | O_TRACEVFORK | O_TRACECLONE | O_TRACEEXEC
 EVENT_FORK, EVENT_VFORK, EVENT_CLONE, EVENT_EXEC, EVENT_STOP = 1, 2, 3, 4, 128
 BEGINNINGS = (EVENT_FORK, EVENT_VFORK, EVENT_CLONE)
 
-WALL = 0x40000000  # __WALL: also threads, which Python's os module has no name for
 SIGTRAP, SIGSTOP = 5, 19
 
 
@@ -52,6 +52,7 @@ _TGKILL = 234
 PATIENCE = 10.0  # seconds that a thread is given for work of microseconds
 _LONGEST = 0.05  # seconds to wait for a SIGCHLD, should none come
 _BRISK = 20
+_TRIES = 5
 _told = False
 _before: set[signal.Signals | int] = set()
 
@@ -85,6 +86,23 @@ def seize(tid: int, options: int = 0) -> None:
         raise TargetError("no-such-process", f"there is no process {tid}") from None
     except PermissionError:
         raise denied(tid) from None
+
+
+def seized(tid: int, options: int = 0) -> bool:
+    """Seize a thread; returns False if it ends just now. If this process traces it already, it has executed a program
+    since it was seized, and is the first thread of its process now. Raises as seize() does."""
+    for more in reversed(range(_TRIES)):
+        try:
+            seize(tid, options)
+            break
+        except TargetError:
+            if is_going(tid):
+                return False
+            if tracer_of(tid) == os.getpid():
+                break
+            if not more:  # else it may have been another first thread, which has made room for this one
+                raise
+    return True
 
 
 def denied(tid: int) -> TargetError:
@@ -186,11 +204,28 @@ def wait(tid: int, seconds: float = PATIENCE) -> int:
 
 def stopped(tid: int) -> int | None:
     """The wait status of a thread that has stopped or ended; None while it runs. Raises as wait() does."""
+    reaped = taken(tid)
+    if reaped is not None:
+        return reaped
     try:
         got, status = os.waitpid(tid, WALL | os.WNOHANG)
     except ChildProcessError:
         raise ProcessLookupError(errno.ESRCH, "no such thread") from None
     return status if got else None
+
+
+def reaped_meanwhile(*tids: Collection[int]) -> contextlib.AbstractContextManager[None]:
+    """A context in which threads are seized while others of their process, ``tids``, already are (reaping.py)."""
+    return reaping(*tids) if _told else contextlib.nullcontext()
+
+
+def is_stopped(tid: int) -> bool:
+    """Whether a thread is in a stop that it has not left since, for its tracer to do something with it."""
+    try:
+        call(PEEKUSER, tid)
+    except OSError:
+        return False
+    return True
 
 
 def _rest(rounds: int) -> None:
@@ -212,11 +247,12 @@ def pause(rounds: int) -> None:
 
 
 def be_told(mask: Collection[int] | None = None) -> None:
-    """Block SIGCHLD from now on, so that waits are ended by it. No other thread of the process may take it. ``mask``:
-    the signals that were blocked before, if SIGCHLD is blocked already."""
+    """Block SIGCHLD from now on, so that waits are ended by it, and SIGALRM (reaping.py). No other thread of the
+    process may take them. ``mask``: the signals that were blocked before, if SIGCHLD is blocked already."""
     global _told, _before
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # no SIGCHLD is sent to a process that ignores it
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    signal.signal(signal.SIGALRM, lambda *_: None)  # it must not end this process, whatever becomes of the mask
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGALRM))
     _before = set(blocked if mask is None else mask)
     _told = True
 

@@ -16,19 +16,12 @@ from collections.abc import Collection, Iterator
 
 from gilk.errors import TargetError
 from gilk.targets import ptrace
-from gilk.targets.alive import is_alive, is_going, turns
+from gilk.targets.alive import is_alive, turns
 from gilk.targets.kernel_threads import is_kernels
 from gilk.targets.sharing import MemorySharing, shared_memory
 from gilk.targets.thread import Thread
 from gilk.targets.tracers import only_keepers
 from gilk.targets.tree import ProcessTree
-
-_EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
-
-#: System calls that fail with EINTR when a tracer stops the thread, though no signal arrived, and may simply be made
-#: again (signal(7), "Interruption of system calls"): semop msgsnd msgrcv rt_sigtimedwait io_getevents semtimedop
-#: epoll_wait epoll_pwait io_pgetevents io_uring_enter (which has submitted nothing then) epoll_pwait2.
-_RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 426, 441))
 
 _PATIENCE = 5.0
 _GLIMPSE = 0.01
@@ -52,7 +45,7 @@ class PtracedThreads:
         self._held = self._lone = False
         self._lent: dict[int, Thread] = {}  # late threads that were borrowed, in their own state
         self.sharing = MemorySharing(pid)
-        self._foreign: set[int] = set()  # threads of other processes that share the memory
+        self._foreign: dict[int, int] = {}  # threads of other processes that share the memory: pid by tid
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[dict[int, Thread]]:
@@ -112,15 +105,27 @@ class PtracedThreads:
     def _stop_process(self, pid: int, deadline: float) -> None:
         asked: set[int] = set()
         while True:
-            fresh = [tid for tid in ptrace.thread_ids(pid) if tid not in self.threads]
-            fresh = [tid for tid in fresh if not is_kernels(pid, tid)]
+            there = dict.fromkeys(ptrace.thread_ids(pid))  # a thread that executes a program may be listed twice
+            fresh = [tid for tid in there if tid not in self.threads and not is_kernels(pid, tid)]
             fresh = [tid for tid in fresh if tid not in asked or is_alive(tid)]
-            if not fresh:
+            if not fresh and self._stands(pid):
                 break
             asked.update(fresh)
             if pid != self.pid:
-                self._foreign.update(fresh)
+                self._foreign.update(dict.fromkeys(fresh, pid))
             self._stop_some(fresh, deadline)
+
+    def _stands(self, pid: int) -> bool:
+        """Whether the first thread of a process, if it was stopped, still stands there. If not, it was killed, or
+        another thread executes a program, and is the first one from then on."""
+        if pid not in self.threads:
+            return True
+        if self._has_come(pid):
+            return False
+        if not ptrace.is_stopped(pid):
+            del self.threads[pid]
+            self._late.add(pid)
+        return pid in self.threads
 
     def _stop_other(self, pid: int, deadline: float) -> None:
         try:
@@ -137,7 +142,8 @@ class PtracedThreads:
         The order in which they stop is not known: the end of a main thread is reported only after the end of all others
         has been seen.
         """
-        waiting, rounds = [tid for tid in tids if self._ask(tid)], 0
+        with ptrace.reaped_meanwhile(self._late, self.threads.keys()):
+            waiting, rounds = [tid for tid in tids if self._ask(tid)], 0
         while waiting:
             left = [tid for tid in waiting if not self._has_come(tid)]
             if len(left) == len(waiting):
@@ -158,27 +164,39 @@ class PtracedThreads:
     def _ask(self, tid: int) -> bool:
         if tid in self._late:
             return True
-        try:
-            if not self.tree.lend(tid, self.pid):
-                ptrace.seize(tid, self.options)
-        except TargetError:
-            if not is_going(tid):
-                raise
+        if not self.tree.lend(tid, self.pid) and not ptrace.seized(tid, self.options):
             return False
+        self._interrupt(tid)
+        return True
+
+    def _interrupt(self, tid: int) -> None:
         self._late.add(tid)
         with contextlib.suppress(ProcessLookupError):
             ptrace.call(ptrace.INTERRUPT, tid)
-        return True
+
+    def _taken_over(self, tid: int) -> None:
+        """Note that a thread has gone, and no end of it was reported: it, or another one if it was the first, has
+        executed a program, and is the first thread of its process now. All others that were there have been reaped."""
+        pid = self._foreign.get(tid, self.pid)
+        there = [each for each in self.threads if self._foreign.get(each, self.pid) == pid]
+        for each in (each for each in there if not ptrace.is_stopped(each)):
+            del self.threads[each]
+            with contextlib.suppress(ProcessLookupError):
+                if ptrace.stopped(each) is None:
+                    self._late.add(each)
+        if tid != pid and pid not in self.threads:
+            self._interrupt(pid)
 
     def _has_come(self, tid: int, stays: bool = True) -> bool:
         """Whether the thread has stopped or ended. A stopped thread goes on at once unless it ``stays``."""
         try:
-            got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
-        except ChildProcessError:
+            status = ptrace.stopped(tid)
+        except ProcessLookupError:
             self._late.discard(tid)
             self.tree.note(tid, 0)
+            self._taken_over(tid)
             return True
-        if not got:
+        if status is None:
             return False
         if not self.tree.note(tid, status):
             self._late, self.threads = set(), {}  # the process has executed another program: all known threads are gone
@@ -220,8 +238,7 @@ class PtracedThreads:
             return
         stays = event and os.WSTOPSIG(status) != ptrace.SIGTRAP
         thread = Thread(tid, signal, registers, info=info, group_stop=stays)
-        if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
-            registers.rax = _ERESTARTNOHAND
+        if event and thread.restart():
             with contextlib.suppress(ProcessLookupError):
                 ptrace.set_registers(tid, registers)  # at once: the keeper may be killed before the thread goes on
         self.threads[tid] = thread
@@ -333,7 +350,8 @@ class PtracedThreads:
         """Let all threads go, untraced."""
         for thread in self.threads.values():
             self._let_go(thread)
-        self.threads, self._foreign = {}, set()
+        self.threads = {}
+        self._foreign = {tid: pid for tid, pid in self._foreign.items() if tid in self._late}
 
     def _let_go(self, thread: Thread) -> None:
         try:

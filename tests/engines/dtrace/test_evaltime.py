@@ -37,6 +37,13 @@ void from_program(void); void from_main(void);
 static __attribute__((constructor)) void begin(void) { from_program(); }
 int main(void) { for (int i = 0; i < 3; i++) from_main(); return 0; }
 """
+FORKS = """\
+#include <sys/wait.h>
+#include <unistd.h>
+static int child, status;
+static __attribute__((constructor)) void begin(void) { child = fork(); }
+int main(void) { return child ? (wait(&status), WEXITSTATUS(status)) : 7; }
+"""
 COUNTS = """
 pid$target::from_library:entry, pid$target::from_program:entry, pid$target::from_main:entry { @[probefunc] = count(); }
 """
@@ -147,3 +154,13 @@ def test_unknown_values_of_evaltime_are_refused() -> None:
             consumer.compile()
     finally:
         let_go(consumer)
+
+
+def test_a_child_that_a_constructor_forks_goes_on_to_main(tmp_path: Path) -> None:
+    """It has inherited the breakpoint at main()."""
+    (tmp_path / "forks.c").write_text(FORKS)
+    subprocess.run(["gcc", "-O1", "forks.c", "-o", "forks"], cwd=tmp_path, check=True)
+    with start([str(tmp_path / "forks")], until=Until.MAIN) as process:
+        process.release()
+        end = process.wait(block=True)
+    assert end is not None and end.code == 7

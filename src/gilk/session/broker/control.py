@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gilk.errors import GilkError, TargetError, UsageError
+from gilk.session.broker.form import Form, has_form
 from gilk.session.broker.transport import Closed, Inbox, Line, packed, send
 from gilk.targets.status import status_of
 from gilk.values import dataclass
@@ -27,6 +28,9 @@ _PATIENCE: Final = 10.0  # seconds
 _SLOWEST: Final = 0.5  # seconds that a client may take to send its request
 _PAUSE: Final = 0.05  # seconds before a client asks again
 _MOST: Final = 4096  # bytes of a request
+_LARGEST: Final = 8 << 20  # bytes of an answer
+_AT_ONCE: Final = 64  # clients
+_ANY: Final[Form] = {}
 _EFFECTIVE: Final = 1  # of the numbers of ``Uid`` (proc_pid_status(5))
 _CREDENTIALS = struct.Struct("iII")
 
@@ -69,8 +73,9 @@ class ControlServer:
         return self._socket.fileno()
 
     def answer(self) -> None:
-        """Answer every client that has connected since the last call."""
-        while True:
+        """Answer clients that have connected since the last call: as others may connect faster than they are answered,
+        not all of them at once."""
+        for _ in range(_AT_ONCE):
             try:
                 end, _ = self._socket.accept()
             except OSError:
@@ -81,10 +86,11 @@ class ControlServer:
 
     def _serve(self, end: socket.socket) -> None:
         """Read one request, and answer it. Raises Closed, OSError."""
-        end.settimeout(_SLOWEST)
-        inbox = Inbox(end, _MOST, takes_fds=False)
+        inbox, until = Inbox(end, _MOST, takes_fds=False), time.monotonic() + _SLOWEST
         while (message := inbox.next()) is None:
+            end.settimeout(max(until - time.monotonic(), 1e-6))
             inbox.read()
+        end.settimeout(_SLOWEST)
         try:
             answer = {"answer": self._answering(message.words)}
         except GilkError as error:
@@ -120,9 +126,10 @@ def _server(pid: int, kind: str) -> ServerName | None:
         return None
 
 
-def ask(pid: int, words: dict[str, Any], kind: str = WEAVE) -> dict[str, Any]:
+def ask(pid: int, words: dict[str, Any], kind: str = WEAVE, form: Form = _ANY) -> dict[str, Any]:
     """The answer of the weaver with this pid. Raises UsageError `no-such-weaving`, for a window `no-such-window`,
-    TargetError `busy`, and the errors by which the weaver refuses."""
+    TargetError `busy`, `strange-answer` if the answer does not have the ``form``, and the errors by which the weaver
+    refuses."""
     name, deadline = _name(pid, kind), time.monotonic() + _PATIENCE
     while True:
         try:
@@ -137,10 +144,13 @@ def ask(pid: int, words: dict[str, Any], kind: str = WEAVE) -> dict[str, Any]:
                 break
             time.sleep(_PAUSE)
             continue
-        if "error" in found:
+        if has_form(found, {"error": dict}):
             raise _refused(found["error"])
-        answer = found.get("answer")
-        return answer if isinstance(answer, dict) else {}
+        if has_form(found, {"answer": form}):
+            return dict(found["answer"])
+        raise TargetError(
+            "strange-answer", f"{_role(kind)} {pid} gives an answer that is none", "it may be of another version"
+        )
     raise TargetError("busy", f"{_role(kind)} {pid} does not answer", "it may be at work; try again")
 
 
@@ -151,7 +161,7 @@ def _asked(name: ServerName, words: dict[str, Any]) -> dict[str, Any]:
         end.connect(_address(name))
         if _peer(end, name.kind) != name:
             raise _none(name)
-        return Line(end, _PATIENCE).ask(words).words
+        return Line(end, _PATIENCE, most=_PATIENCE, largest=_LARGEST).ask(words).words
 
 
 def _role(kind: str) -> str:

@@ -134,14 +134,15 @@ class Line:
     """A client's end of the connection to a broker."""
 
     def __init__(
-        self, end: socket.socket, patience: float, works: Callable[[], bool] = lambda: False, most: float = 3600.0
-    ) -> None:
+        self, end: socket.socket, patience: float, works: Callable[[], bool] = lambda: False, most: float = 3600.0,
+        largest: int = MOST,
+    ) -> None:  # fmt: skip
         """``patience``: how many seconds an answer may take. If the broker ``works`` at it when these are over, it has
-        as many again, ``most`` in all."""
+        as many again, ``most`` in all. ``largest``: the most bytes of an answer."""
         end.settimeout(patience)
         self._patience, self._works, self._most = patience, works, most
         self._end = end
-        self._inbox = Inbox(end, MOST, takes_fds=True)
+        self._inbox = Inbox(end, largest, takes_fds=True)
 
     def ask(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
         """Send a request, and return the answer. Raises Closed, TimeoutError; the line cannot be used after either.
@@ -168,6 +169,8 @@ class Line:
     def _wait(self, deadline: float) -> None:
         """Wait for more of the answer. Most answers come soon, and nothing is found out about the broker then. Raises
         TimeoutError."""
+        if time.monotonic() > deadline:  # an answer may also come so slowly that it never ends
+            raise TimeoutError
         soon = min(_SOON, self._patience)
         if readable(self._end.fileno(), soon):
             return
