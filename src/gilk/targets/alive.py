@@ -31,6 +31,18 @@ def has_ended(pid: int, tid: int = 0) -> bool:
         return True
 
 
+def thread_with_memory(pid: int) -> int:
+    """The thread by which /proc tells of the memory and the program of a process: its main thread or, once that has
+    ended (pthread_exit(3)) and has neither, another one. The main thread, if all have ended."""
+    if is_alive(pid):
+        return pid
+    try:
+        others = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return pid
+    return next((tid for tid in others if is_alive(tid)), pid)
+
+
 def process_of(tid: int) -> int | None:
     """The process that a thread belongs to; None if there is no such thread."""
     try:

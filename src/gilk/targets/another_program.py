@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gilk.errors import TargetError
-from gilk.targets.alive import is_alive
+from gilk.targets.alive import has_ended, thread_with_memory
 from gilk.targets.stat import STACK_START, START_TIME, stat_of
 from gilk.values import dataclass
 
@@ -24,14 +24,14 @@ class ProgramStart:
 
 def began_of(pid: int) -> ProgramStart:
     try:
-        fields = stat_of(pid)
+        started = stat_of(pid)[START_TIME]
+        return ProgramStart(int(started), int(stat_of(thread_with_memory(pid))[STACK_START]))
     except OSError:
         return ProgramStart()
-    return ProgramStart(int(fields[START_TIME]), int(fields[STACK_START]))
 
 
 def program_gone(pid: int) -> TargetError:
     """The error to raise when the program that gilk has looked at is no longer executed."""
-    if is_alive(pid):
+    if not has_ended(pid):
         return TargetError("no-such-process", f"process {pid} has executed another program meanwhile", _HINT)
     return TargetError("no-such-process", f"process {pid} has ended")

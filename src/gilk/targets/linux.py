@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 
 from gilk.errors import TargetError
-from gilk.targets.alive import cpu_time, is_alive
+from gilk.targets.alive import cpu_time, has_ended, thread_with_memory
 from gilk.targets.another_program import began_of, program_gone
 from gilk.targets.bounds import Bounds, bounds_in
 from gilk.targets.frames import SignalFrame
@@ -86,7 +86,7 @@ class LinuxProcess:
         return cpu_time(self.pid)
 
     def lives(self, pid: int) -> bool:
-        return is_alive(pid)
+        return not has_ended(pid)
 
     def sample(self, held: Held, patches: Places, stack: int) -> list[Sample]:
         return sampled(self.threads, self.memory, held, patches, stack)
@@ -132,9 +132,9 @@ class LinuxProcess:
         there = sorted(pid for pid in holders(name) if pid != self.pid)
         found: list[int] = []
         for pid in there:
-            if is_alive(self.pid) and is_same_memory(self.pid, pid):
+            if not has_ended(self.pid) and is_same_memory(thread_with_memory(self.pid), thread_with_memory(pid)):
                 continue
-            if not any(is_same_memory(other, pid) for other in found):
+            if not any(is_same_memory(thread_with_memory(other), thread_with_memory(pid)) for other in found):
                 found.append(pid)
         return found
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from gilk.targets.alive import thread_with_memory
 from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.program import path_there
 
@@ -29,7 +30,7 @@ def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | No
     /proc/PID.
     """
     # Root can open this link, which leads to the file, whatever has become of its name.
-    link = Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    link = Path(f"/proc/{thread_with_memory(pid)}/map_files/{mapping.start:x}-{mapping.end:x}")
     names = list(_names(pid, mapping, main))
     for is_it, paths in ((_by_number, names), (_by_mapping, names), (_unasked, [link])):
         for path in paths:
@@ -41,11 +42,11 @@ def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | No
 
 
 def _names(pid: int, mapping: Mapping, main: bool) -> Iterator[Path]:
-    path = path_there(mapping.path)
+    path, tid = path_there(mapping.path), thread_with_memory(pid)
     yield Path(path)
-    yield Path(f"/proc/{pid}/root{path}")
+    yield Path(f"/proc/{tid}/root{path}")
     if main:
-        yield Path(f"/proc/{pid}/exe")
+        yield Path(f"/proc/{tid}/exe")
 
 
 def _opened(path: Path, is_it: Callable[[int], bool]) -> int:

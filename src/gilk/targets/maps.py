@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.splice.allocator import PAGE, REACH, Occupied
+from gilk.targets.alive import thread_with_memory
 from gilk.targets.program import name_of
 from gilk.targets.stat import HEAP_START, stat_of
 from gilk.values import dataclass
@@ -69,7 +70,7 @@ def whole(file: FileIO) -> bytes:
 def open_maps(pid: int) -> Iterator[FileIO]:
     """/proc/PID/maps, open. Raises TargetError `no-such-process`, `no-permission`."""
     try:
-        with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
+        with open(f"/proc/{thread_with_memory(pid)}/maps", "rb", buffering=0) as file:
             yield file
     except (FileNotFoundError, ProcessLookupError):
         raise TargetError("no-such-process", f"there is no process {pid}") from None
@@ -100,17 +101,25 @@ def holders(name: str) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                lines = (entry / "maps").read_bytes().decode(errors="surrogateescape").split("\n")
+                text = (entry / "maps").read_bytes() or _maps_of_others(int(entry.name))
+                lines = text.decode(errors="surrogateescape").split("\n")
                 maps = [_parse(line) for line in lines if name in line]
                 if any(mapping.path.startswith(f"/memfd:{name}") and mapping.executable for mapping in maps):
                     found.append(int(entry.name))
     return found
 
 
+def _maps_of_others(pid: int) -> bytes:
+    """The mappings of a process whose main thread, or all of which, has none: it has ended, or is the kernel's. Raises
+    OSError."""
+    tid = thread_with_memory(pid)
+    return Path(f"/proc/{tid}/maps").read_bytes() if tid != pid else b""
+
+
 def program_of(pid: int) -> str:
     """The file that a process executes, as its mappings name it; '' when it has ended."""
     try:
-        return os.readlink(f"/proc/{pid}/exe")
+        return os.readlink(f"/proc/{thread_with_memory(pid)}/exe")
     except OSError:
         return ""
 
@@ -130,7 +139,7 @@ def heap_start(pid: int) -> int:
     """The address at which the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it
     does not say."""
     try:
-        return int(stat_of(pid)[HEAP_START])
+        return int(stat_of(thread_with_memory(pid))[HEAP_START])
     except OSError:
         return 0
 

@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from gilk.targets.alive import thread_with_memory
 from gilk.targets.status import status_of
 
 Thread = tuple[int, int]  # pid, tid
@@ -27,27 +28,28 @@ def own_number(tid: int) -> int:
 
 def foreign(pid: int) -> frozenset[str]:
     """The PID namespaces that are not ours among those of a process and its future children."""
-    return frozenset((_namespace(pid, "pid"), _namespace(pid, "pid_for_children"))) - {_namespace("self", "pid"), ""}
+    its = frozenset((_namespace(pid, "pid"), _namespace(pid, "pid_for_children")))
+    return its - {_namespace(os.getpid(), "pid"), ""}
 
 
 def is_here(pid: int) -> bool:
     """Whether a process is in our own PID namespace; True if that cannot be seen."""
-    return _namespace(pid, "pid") in (_namespace("self", "pid"), "")
+    return _namespace(pid, "pid") in (_namespace(os.getpid(), "pid"), "")
 
 
 def threads(namespaces: frozenset[str]) -> Iterator[tuple[Thread, Thread]]:
     """All threads in one of these namespaces: (pid, tid) there, and (pid, tid) in ours."""
     for name in os.listdir("/proc"):
-        if name.isdecimal() and _namespace(name, "pid") in namespaces:
+        if name.isdecimal() and _namespace(int(name), "pid") in namespaces:
             inner = own_number(int(name))
             with contextlib.suppress(OSError):
                 for tid in map(int, os.listdir(f"/proc/{name}/task")):
                     yield (inner, own_number(tid)), (int(name), tid)
 
 
-def _namespace(pid: int | str, kind: str) -> str:
+def _namespace(pid: int, kind: str) -> str:
     """The name of a process's namespace; empty when the process has gone, or may not be looked into."""
     try:
-        return os.readlink(f"/proc/{pid}/ns/{kind}")
+        return os.readlink(f"/proc/{thread_with_memory(pid)}/ns/{kind}")
     except OSError:
         return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator
 
+from gilk.targets.alive import thread_with_memory
 from gilk.targets.frames import FRAME_SIZE, SignalFrame, aligned, frame_at, is_frame
 from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.memory import Memory
@@ -36,7 +37,7 @@ def _may_hold_stacks(mapping: Mapping) -> bool:
 
 def _in_use(pid: int, mappings: list[Mapping]) -> Iterator[tuple[int, int]]:
     """The ranges of pages that are in memory or in swap."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/pagemap", "rb", buffering=0) as file:
+    with contextlib.suppress(OSError), open(f"/proc/{thread_with_memory(pid)}/pagemap", "rb", buffering=0) as file:
         for mapping in mappings:
             yield from used(file.fileno(), mapping.start, mapping.end)
 

@@ -15,8 +15,7 @@ import os
 from collections.abc import Iterable
 
 from gilk.errors import TargetError
-from gilk.targets.alive import is_alive
-from gilk.targets.ptrace import thread_ids
+from gilk.targets.alive import thread_with_memory
 from gilk.targets.stat import PARENT, VIRTUAL_SIZE, stat_of
 
 _KCMP, _VM = 312, 1
@@ -47,7 +46,7 @@ class MemorySharing:
         self._look_at_new()
         if not self.known:
             return []
-        thread = self._thread()
+        thread = thread_with_memory(self._pid)
         self.known = {pid for pid in self.known if is_same_memory(thread, pid)}
         return sorted(self.known, key=lambda pid: len(_ancestors(pid, self.known | {self._pid})))
 
@@ -55,13 +54,9 @@ class MemorySharing:
         last = _last_number()
         if last == self._last:
             return
-        thread, present = self._thread(), _processes()
+        thread, present = thread_with_memory(self._pid), _processes()
         self.known |= {pid for pid in present - self._seen if is_same_memory(thread, pid)} - {self._pid}
         self._seen, self._last = present, last
-
-    def _thread(self) -> int:
-        """A thread of the process that has its memory: a first thread that has ended has none."""
-        return next((tid for tid in (self._pid, *thread_ids(self._pid)) if is_alive(tid)), self._pid)
 
 
 def is_same_memory(one: int, other: int) -> bool:

@@ -20,7 +20,7 @@ from gilk.lang.d.passes.state import Invocation
 from gilk.lang.d.passes.values import DoesNotCompile, Units, Unread
 from gilk.lang.d.probes import Description, described
 from gilk.providers import IN_KERNEL
-from gilk.targets.alive import is_alive
+from gilk.targets.alive import has_ended
 
 #: Providers of the kernel that are also there for a process.
 _SHARED = frozenset(("syscall", "proc"))
@@ -89,7 +89,7 @@ def _named(provider: str) -> int:
     """The pid that the provider's name ends in; 0 if it means no process."""
     found = _NUMBERED.match(provider)
     pid = int(found[1]) if found else 0
-    if not pid or not is_alive(pid):
+    if not pid or has_ended(pid):
         return 0
     return pid if fnmatch.fnmatchcase(f"pid{pid}", provider) or _provides(pid, provider) else 0
 
