@@ -29,9 +29,10 @@ class CheckedEngine(tracing.Engine):
 
     def begin(self) -> None:
         made = printed(self.program, self.enabled, self._groups, self._options)
-        layout = [int(getattr(self.memory.layout, name)) for name in LAYOUT_FIELDS]
+        layout = {name: int(getattr(self.memory.layout, name)) for name in LAYOUT_FIELDS}
+        layout["scratch_size"] = -(-self._options.number("scratchsize") // 8) * 8  # strings of a kernel lie elsewhere
         self._attend(self.memory, made.parts, made.aggregations, self._gone)
-        self._loaded = Program(made, layout, self._address)
+        self._loaded = Program(made, list(layout.values()), self._address)
         checked = _Checked(self._loaded)
         with patch.object(tracing, "compiling", _nothing), patch.object(tracing, "Native", lambda _: checked):
             super().begin()
