@@ -49,7 +49,7 @@ class _Stop(gdb.Breakpoint):
 
 gdb.execute("set pagination off")
 gdb.execute("set print entry-values no")
-gdb.execute("break main")
+gdb.execute("tbreak main")  # its place may be in a loop
 gdb.execute("run > /dev/null")
 start = int(gdb.parse_and_eval("(unsigned long)&work"))
 code = gdb.selected_frame().architecture().disassemble(start, gdb.block_for_pc(start).end - 1)
