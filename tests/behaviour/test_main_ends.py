@@ -74,20 +74,19 @@ def test_a_session_goes_on_when_the_main_thread_ends(program: Program) -> None:
         assert count(session) == 10
         session.insert("letter:entry", gilk.count)
         assert program.ask() == "20"
-        assert count(session) == 20 + 1  # the thread waits for the next letter in the call that began before
+        assert wait_for(lambda: count(session) == 20 + 1)  # it is about to wait for the next letter
         assert differences(program.tid)
     assert program.is_clean()
     assert program.ask() == "30"
 
 
-def test_a_program_without_its_main_thread_is_attached_to(program: Program, tmp_path: Path) -> None:
+def test_a_program_without_its_main_thread_is_attached_to(program: Program) -> None:
     program.end_main()
-    session = Session(["run", "-i", "step:entry=count", "-p", str(program.pid)], cwd=tmp_path, stdout=subprocess.PIPE)
-    assert wait_for(lambda: bool(differences(program.tid)))
-    assert [program.ask(), program.ask()] == ["10", "20"]
-    session.client.send_signal(signal.SIGINT)
-    assert "20" in session.client.communicate(timeout=LONG)[0].decode().split()
-    assert wait_for(program.is_clean)
+    with gilk.attach(program.pid) as target, target.session() as session:
+        session.insert("step:entry", gilk.count)
+        assert [program.ask(), program.ask()] == ["10", "20"]
+        assert count(session) == 20
+    assert program.is_clean()
     assert program.ask() == "30"
 
 

@@ -43,7 +43,9 @@ def test_a_borrowed_thread_that_does_not_return_is_given_up(monkeypatch: pytest.
         assert wait_for(lambda: not keeper.process.threads.release_late())
         ticks = cpu(loop.pid)
         assert wait_for(lambda: cpu(loop.pid) > ticks)
-        assert not any(mask.startswith("ffff") for name, mask in signals(loop.pid).items() if "SigBlk" in name)
+        assert wait_for(
+            lambda: not any(mask.startswith("ffff") for name, mask in signals(loop.pid).items() if "SigBlk" in name)
+        )
         assert keeper.close()
         keeper.memory.close()
         assert leftovers(loop.pid) == []
@@ -69,7 +71,7 @@ def test_the_end_of_a_borrowed_main_thread_is_seen_before_that_of_the_others(mon
             patch.setattr(ptrace, "call", killing)
             with pytest.raises(ProcessLookupError):
                 call.call(_PAUSE)
-        assert not keeper.present()
+        assert wait_for(lambda: not keeper.present())
         assert wait_for(lambda: not keeper.release_late())
         assert keeper.process.threads.exit_status == signal.SIGKILL
 
