@@ -64,7 +64,7 @@ class Evaluator:
         """The address of the instruction's memory operand."""
         if instruction.is_ip_rel_memory_operand:
             return Value(instruction.ip_rel_memory_address)
-        result = Value(_signed(instruction.memory_displacement))
+        result = Value(x86.signed(instruction.memory_displacement))
         if int(instruction.memory_base) != x86.NO_REGISTER:
             result = result.plus(self._register_operand(block, position, instruction.memory_base))
         if int(instruction.memory_index) != x86.NO_REGISTER:
@@ -131,19 +131,14 @@ def _destination(instruction: Instruction) -> int:
     return register if instruction.op0_kind == OpKind.REGISTER else Register.NONE
 
 
-def _signed(value: int, bits: int = 64) -> int:
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
 def _immediate(instruction: Instruction, n: int) -> int:
     """The immediate, sign-extended to the width of the operation; that of a byte operation unchanged."""
     kind = int(instruction.op_kind(n))
     if kind in (OpKind.IMMEDIATE32, OpKind.IMMEDIATE8TO32):
-        return _signed(instruction.immediate(n), 32)
+        return x86.signed(instruction.immediate(n), 32)
     if kind in (OpKind.IMMEDIATE16, OpKind.IMMEDIATE8TO16):
-        return _signed(instruction.immediate(n), 16)
-    return _signed(instruction.immediate(n))
+        return x86.signed(instruction.immediate(n), 16)
+    return x86.signed(instruction.immediate(n))
 
 
 Rule = Callable[[Evaluator, Block, int, Instruction], Value | None]
@@ -224,7 +219,7 @@ def _exclusive_or(e: Evaluator, block: Block, i: int, instruction: Instruction) 
 def _multiply(e: Evaluator, block: Block, i: int, instruction: Instruction) -> Value | None:
     if instruction.op_count != 3:
         return None
-    return e.operand(block, i, instruction, 1).scaled(_signed(instruction.immediate(2)))
+    return e.operand(block, i, instruction, 1).scaled(x86.signed(instruction.immediate(2)))
 
 
 def _wide(instruction: Instruction) -> bool:

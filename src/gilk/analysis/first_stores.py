@@ -10,6 +10,7 @@ from typing import Final
 
 from iced_x86 import FlowControl, Instruction, InstructionInfoFactory, MemorySizeExt, OpAccess, Register, UsedMemory
 
+from gilk.arch.decode import signed
 from gilk.arch.effects import effects, number_of, writes
 from gilk.values import dataclass
 
@@ -64,7 +65,7 @@ def _in_frame(instruction: Instruction, used: UsedMemory, frame: FrameAt) -> ran
     found, base = frame(instruction.ip), number_of(used.base) if used.base != Register.NONE else -1
     if found is None or base != found[0] or used.index != Register.NONE:
         return None
-    distance = used.displacement - (used.displacement >> 63 << 64)
+    distance = signed(used.displacement)
     size = MemorySizeExt.size(used.memory_size)
     if abs(distance) >= _FARTHEST or not size:
         return None

@@ -86,7 +86,7 @@ class AddressRules:
             address = int(instruction.ip_rel_memory_address)
             return address if self._object.has(address) else None
         base, index = number_of(instruction.memory_base), number_of(instruction.memory_index)
-        displacement = _signed(instruction.memory_displacement)
+        displacement = x86.signed(instruction.memory_displacement)
         if index in held:
             return SOMEWHERE
         if base in held:
@@ -103,7 +103,7 @@ class AddressRules:
             if instruction.is_ip_rel_memory_operand:
                 address = instruction.ip_rel_memory_address
                 return self._object.has(address) or address in self._slots
-            return self._absolute and self._object.has(_signed(instruction.memory_displacement))
+            return self._absolute and self._object.has(x86.signed(instruction.memory_displacement))
         return self._immediate(instruction) is not None
 
     def _immediate(self, instruction: Instruction) -> int | None:
@@ -143,7 +143,7 @@ class AddressRules:
     def _sum(self, held: Held, instruction: Instruction, old: int | None) -> int | None:
         subtracts = instruction.mnemonic == Mnemonic.SUB
         if instruction.op1_kind in _IMMEDIATES:
-            number = _signed(instruction.immediate(1))
+            number = x86.signed(instruction.immediate(1))
             if old is None:
                 return SOMEWHERE if self._immediate(instruction) is not None else None
             return old if old == SOMEWHERE else old - number if subtracts else old + number
@@ -224,8 +224,3 @@ def _is_difference(instruction: Instruction) -> bool:
 
 def _is_cmov(instruction: Instruction) -> bool:
     return Mnemonic.CMOVA <= instruction.mnemonic <= Mnemonic.CMOVS
-
-
-def _signed(value: int) -> int:
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value

@@ -87,7 +87,7 @@ def _moved(depth: Depth, instruction: Instruction, changed: int) -> Depth:
 def _new_stack(depth: Depth, instruction: Instruction) -> int | None:
     mnemonic = instruction.mnemonic
     if mnemonic in (Mnemonic.ADD, Mnemonic.SUB) and int(instruction.op1_kind) in _IMMEDIATES:
-        amount = _signed(instruction.immediate(1))
+        amount = x86.signed(instruction.immediate(1))
         return _plus(depth.stack, -amount if mnemonic == Mnemonic.ADD else amount)
     if mnemonic == Mnemonic.MOV and instruction.op1_register == Register.RBP:
         return depth.frame
@@ -99,7 +99,7 @@ def _new_stack(depth: Depth, instruction: Instruction) -> int | None:
 
 
 def _lea(depth: Depth, instruction: Instruction) -> int | None:
-    displacement = _signed(instruction.memory_displacement)
+    displacement = x86.signed(instruction.memory_displacement)
     base = int(instruction.memory_base)
     if base == Register.RSP:
         return _plus(depth.stack, -displacement)
@@ -111,7 +111,7 @@ def _lea(depth: Depth, instruction: Instruction) -> int | None:
 
 def _frame_by_lea(depth: Depth, instruction: Instruction) -> int | None:
     if instruction.mnemonic == Mnemonic.LEA and instruction.memory_base == Register.RSP:
-        return _plus(depth.stack, -_signed(instruction.memory_displacement))
+        return _plus(depth.stack, -x86.signed(instruction.memory_displacement))
     return None
 
 
@@ -121,8 +121,3 @@ def _pops_frame(instruction: Instruction) -> bool:
 
 def _plus(value: int | None, amount: int) -> int | None:
     return None if value is None else value + amount
-
-
-def _signed(value: int) -> int:
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value

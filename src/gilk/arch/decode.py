@@ -83,3 +83,9 @@ def register_bytes(register: int) -> int:
     if register >= Register.EAX:
         return 4
     return 2 if register >= Register.AX else 1
+
+
+def signed(value: int, bits: int = 64) -> int:
+    """The low ``bits`` of a number as a signed one."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value

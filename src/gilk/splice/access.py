@@ -21,11 +21,12 @@ from typing import Final
 from iced_x86 import Code, Instruction, MemoryOperand, Register
 
 from gilk.arch import asm
+from gilk.arch.decode import signed
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE
 from gilk.splice.host import Context, Host
 from gilk.splice.instrument import Instrument
-from gilk.splice.operand import encoded, exchanged, is_repeated, signed, stepped
+from gilk.splice.operand import encoded, exchanged, is_repeated, stepped
 from gilk.splice.relocate import relocate
 from gilk.values import dataclass
 

@@ -73,7 +73,3 @@ def _streaming() -> Iterator[tuple[str, str]]:
 
 
 UNALIGNED: Final = _unaligned()
-
-
-def signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

@@ -18,6 +18,7 @@ from iced_x86 import Code as Opcode
 from iced_x86 import Decoder, Encoder, FlowControl, Instruction, OpKind, Register
 
 from gilk.arch.asm import CALL_NEXT, JMP32
+from gilk.arch.decode import signed
 from gilk.splice.code import CodeBuilder
 
 _NEXT = FlowControl.NEXT
@@ -50,7 +51,7 @@ def _why_not_called(instruction: Instruction) -> str:
         return "far-branch"
     if instruction.op0_kind == OpKind.REGISTER:
         return "call-rsp" if instruction.op0_register == Register.RSP else ""
-    overwritten = instruction.memory_base == Register.RSP and -16 < _signed(instruction.memory_displacement) < 0
+    overwritten = instruction.memory_base == Register.RSP and -16 < signed(instruction.memory_displacement) < 0
     return "call-rsp" if overwritten else ""
 
 
@@ -156,10 +157,6 @@ def jump_of_call(instruction: Instruction, raw: bytes) -> bytes:
         return _rebased(instruction)
     at = raw.index(b"\xff")
     return raw[:at] + bytes((0xFF, raw[at + 1] & 0xC7 | 0x20)) + raw[at + 2 :]
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
 
 
 def _rebased(instruction: Instruction) -> bytes:
