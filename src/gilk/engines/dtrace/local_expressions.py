@@ -9,19 +9,18 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final, Protocol
 
+from gilk.analysis.graph import REGISTERS
 from gilk.image.cfi import HARDWARE_NUMBERS
 from gilk.image.encoding import sleb, uleb
 from gilk.image.memory import MALFORMED
 from gilk.lang.ir import Binary, Constant, Convert, Expression, Peek, Unary
 from gilk.lang.machine import Reg
-from gilk.lang.types import ALIASES, INT, INT64, UINT64, Integer
+from gilk.lang.types import ALIASES, INT, INT64, UINT64, Integer, signed
 from gilk.values import dataclass
 
 _WORD: Final = (1 << 64) - 1
 _DEEPEST, _LONGEST = 32, 256  # numbers on the stack of an expression, and its bytes
 _RED_ZONE = 128
-#: The registers by the hardware's numbers.
-REGISTERS: Final = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{number}" for number in range(8, 16)))
 RSP: Final = Reg("rsp")
 
 _ADDR, _DEREF, _DUP, _DROP, _OVER, _PICK, _SWAP, _ROT = 0x03, 0x06, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17
@@ -36,7 +35,7 @@ _UNDERSTOOD = frozenset((*_OPERATORS, *_COMPARISONS, _NEG, _NOT, _PLUS_UCONST, _
 
 
 class Why(StrEnum):
-    """The reasons why a variable cannot be had at a probe; docs/d/variables.md has a row for each."""
+    """The reasons why a variable cannot be had at a probe; docs/d/README.md has a row for each."""
 
     NO_DEBUG_INFORMATION = "no-debug-information"
     NOT_IN_SCOPE = "not-in-scope"
@@ -137,7 +136,7 @@ def placed(expression: bytes, frame: HasFrame, bias: int) -> PlacedLocal:
     except (*MALFORMED, KeyError):
         raise Unplaced(Why.COMPUTED) from None
     base, distance = parts(found.address) if found.address is not None else (None, 0)
-    if base == RSP and distance - (distance >> 63 << 64) < -_RED_ZONE:
+    if base == RSP and signed(distance) < -_RED_ZONE:
         raise Unplaced(Why.BELOW_STACK)
     return found
 

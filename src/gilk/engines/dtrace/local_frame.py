@@ -7,7 +7,8 @@ from collections import Counter
 from functools import cached_property
 from itertools import pairwise
 
-from gilk.engines.dtrace.local_expressions import REGISTERS, Unplaced, Why, parts, plus
+from gilk.analysis.graph import REGISTERS
+from gilk.engines.dtrace.local_expressions import Unplaced, Why, parts, plus
 from gilk.image.cfi import HARDWARE_NUMBERS, FrameRule, How
 from gilk.image.dwarf.locations import FRAME_BASE
 from gilk.image.dwarf.variables import FunctionScope
@@ -15,7 +16,7 @@ from gilk.image.model import Image
 from gilk.image.unwind import Unwind, unwind
 from gilk.lang.ir import Expression, Peek
 from gilk.lang.machine import Reg
-from gilk.lang.types import UINT64
+from gilk.lang.types import UINT64, signed
 
 _CALL_FRAME_CFA, _REG0 = 0x9C, 0x50
 _RSP = 4
@@ -81,8 +82,7 @@ class LocalFrame:
         base, distance = parts(address)
         if base is None or base != start:
             return None
-        found = distance - above & (1 << 64) - 1
-        return found - (found >> 63 << 64)
+        return signed(distance - above)
 
     def found_by(self, address: int) -> tuple[int, int] | None:
         """The register from which the frame is found at another instruction, and its distance below the frame

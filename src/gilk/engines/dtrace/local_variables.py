@@ -13,8 +13,9 @@ from pathlib import Path
 from iced_x86 import Instruction
 
 from gilk.analysis.first_stores import Written, frame_written, register_written
+from gilk.analysis.graph import REGISTERS
 from gilk.engines.dtrace.debug_types import DebugTypes
-from gilk.engines.dtrace.local_expressions import REGISTERS, PlacedLocal, Unplaced, Why, placed, pointer_to
+from gilk.engines.dtrace.local_expressions import PlacedLocal, Unplaced, Why, placed, pointer_to
 from gilk.engines.dtrace.local_frame import LocalFrame
 from gilk.errors import ImageError
 from gilk.image.dwarf import sections
