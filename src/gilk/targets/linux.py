@@ -129,12 +129,10 @@ class LinuxProcess:
     def heirs(self, name: str) -> list[int]:
         """The pids of the heirs, without processes that share this process's memory, which are stopped with it; of
         several heirs that share one memory only the first."""
-        there = sorted(pid for pid in holders(name) if pid != self.pid)
-        found: list[int] = []
-        for pid in there:
-            if not has_ended(self.pid) and is_same_memory(thread_with_memory(self.pid), thread_with_memory(pid)):
-                continue
-            if not any(is_same_memory(thread_with_memory(other), thread_with_memory(pid)) for other in found):
+        threads = {pid: thread_with_memory(pid) for pid in sorted(holders(name)) if pid != self.pid}
+        ours, found = thread_with_memory(self.pid), list[int]()
+        for pid, thread in threads.items():
+            if not any(is_same_memory(other, thread) for other in (ours, *(threads[each] for each in found))):
                 found.append(pid)
         return found
 

@@ -30,8 +30,9 @@ def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | No
     /proc/PID.
     """
     # Root can open this link, which leads to the file, whatever has become of its name.
-    link = Path(f"/proc/{thread_with_memory(pid)}/map_files/{mapping.start:x}-{mapping.end:x}")
-    names = list(_names(pid, mapping, main))
+    tid = thread_with_memory(pid)
+    link = Path(f"/proc/{tid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    names = list(_names(tid, mapping, main))
     for is_it, paths in ((_by_number, names), (_by_mapping, names), (_unasked, [link])):
         for path in paths:
             with suppress(OSError, ValueError):
@@ -41,8 +42,8 @@ def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | No
     return None
 
 
-def _names(pid: int, mapping: Mapping, main: bool) -> Iterator[Path]:
-    path, tid = path_there(mapping.path), thread_with_memory(pid)
+def _names(tid: int, mapping: Mapping, main: bool) -> Iterator[Path]:
+    path = path_there(mapping.path)
     yield Path(path)
     yield Path(f"/proc/{tid}/root{path}")
     if main:
