@@ -131,7 +131,7 @@ export async function program(place, id) {
     h("p", { class: "field" }, h("label", { for: "program" }, "Program"),
       h("span", { id: "keys", class: "hint" }, "Ctrl-Space lists the words that may stand at the cursor. Tab leaves the field.")),
     editor.place, said,
-    kernel ? workloadField(id, check) : null,
+    workloadField(id, check),
     h("p", { class: "acts" }, preview, run),
     about.acts ? null : h("p", null, "This window only looks; the command below runs the program."),
     planned, wrong, same);

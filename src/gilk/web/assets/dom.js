@@ -81,6 +81,10 @@ export function times(first, last, left, right, y) {
 }
 
 // The part of an address that stands for a file.
+export function capital(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
 // Whether a target is the kernel of a machine, which is instrumented there.
 export function isMachine(id) {
   return id === "lab" || id === "here" || id.startsWith("ssh:");

@@ -2,7 +2,7 @@
 // The machine whose kernel is instrumented: the lab, a virtual one, or this one, or one that is reached over ssh. Its page
 // follows its state.
 
-import { h, lines, plural, show } from "./dom.js";
+import { capital, h, lines, plural, show } from "./dom.js";
 import { again, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { images } from "./target.js";
@@ -57,7 +57,7 @@ const OTHER = { start: "Connect", end: "Disconnect", over: "The connection has e
 function wordsOf({ name, title }) {
   if (name === "lab") return LAB;
   const where = name === "here" ? "The kernel that this window runs on" : "A kernel that is reached over ssh";
-  return { ...OTHER, title: title[0].toUpperCase() + title.slice(1),
+  return { ...OTHER, title: capital(title),
     about: `${where}. gilk's driver, which has to be loaded there (gilk driver load), takes out what a session has put in when the session ends, or the connection.` };
 }
 

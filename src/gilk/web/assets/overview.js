@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The first page: sessions under way, and the processes, programs and kernel to choose from.
 
-import { fileId, h, plural, show, table } from "./dom.js";
+import { capital, fileId, h, plural, show, table } from "./dom.js";
 import { goTo } from "./frame.js";
 import { get } from "./talk.js";
 import { sessionRows } from "./session.js";
@@ -48,7 +48,7 @@ const IS = { off: "not connected", starting: "connecting", up: "connected", over
 // The kernel that is instrumented. Its functions are one click away while its machine is there.
 function instrumented({ name, title, state }) {
   const [lab, up] = [name === "lab", state === "up"];
-  return h("p", null, h("a", { href: up ? `/target/${name}/symbols?image=kernel` : `/target/${name}` }, title[0].toUpperCase() + title.slice(1)),
+  return h("p", null, h("a", { href: up ? `/target/${name}/symbols?image=kernel` : `/target/${name}` }, capital(title)),
     lab ? ", a virtual machine, where nothing can break this one: " : ", to instrument: ", (lab ? LAB_IS : IS)[state],
     up ? [". ", h("a", { href: `/target/${name}` }, lab ? "The lab" : "The machine")] : ".");
 }

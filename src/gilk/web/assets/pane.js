@@ -68,7 +68,7 @@ function draw(target) {
     list,
     typedField(target, (text) => add(target, text)),
     running && !kernel ? costOf(requests) : null,
-    kernel ? workloadField(target, again) : null,
+    workloadField(target, again),
     running ? cField(kernel, listed, again) : null,
     live,
     h("p", null,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { duration, h, isMachine, lines, number, plural, s, short, show, table } from "./dom.js";
+import { capital, duration, h, isMachine, lines, number, plural, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { renew } from "./growing.js";
 import { happened, written } from "./bars.js";
@@ -150,7 +150,7 @@ function ended(state) {
   const { report } = state;
   const bad = (report ?? state.out)?.restored === false;
   return h("section", { class: bad ? "refused" : "outcome", role: "status" },
-    h("h2", null, "It is over"), h("p", null, `${state.end[0].toUpperCase()}${state.end.slice(1)}. ${restored(state)}`),
+    h("h2", null, "It is over"), h("p", null, `${capital(state.end)}. ${restored(state)}`),
     report ? report.notes.map((note) => h("p", null, note)) : state.out ? h("p", null, "There is no report: its making was ended.") : null);
 }
 

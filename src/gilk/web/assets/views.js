@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The other pages of a trace: its calls as a tree and as a flame graph, calls that are unlike others, and questions in SQL.
 
-import { duration, h, lines, number, plural, roomWide, s, show, table } from "./dom.js";
+import { capital, duration, h, lines, number, plural, roomWide, s, show, table } from "./dom.js";
 import { command, goTo, refused } from "./frame.js";
 import { get } from "./talk.js";
 import { palette } from "./tiles.js";
@@ -58,10 +58,6 @@ export async function tree(place, id) {
     threads.length ? threads.map((each, at) => h("section", null, h("h2", null, each.thread), trees[at])) : h("p", null, "There are no calls."),
     h("p", { class: "hint" }, "Keys: ↑ ↓ move, → opens, ← closes."), command(found.command, found.python));
   await Promise.all(trees.map((each) => each.opened()));
-}
-
-function capital(text) {
-  return text[0].toUpperCase() + text.slice(1);
 }
 
 // The functions that a line's function calls and that are not followed: their calls are not in the tree.
