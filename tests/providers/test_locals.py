@@ -75,7 +75,7 @@ def framed(said: str, base: str) -> set[str]:
 
 
 def by_gdb(path: Path, at: list[str]) -> Values:
-    """What gdb shows at the instructions ``at``, or at all of them."""
+    """The values that gdb shows at the instructions ``at``, or at all of them."""
     words = ["gdb", "-nx", "-batch", "-x", HERE / "gdb_locals.py", path]
     environment = {**os.environ, "AT": " ".join(at)}
     done = subprocess.run(words, capture_output=True, text=True, timeout=600, env=environment)

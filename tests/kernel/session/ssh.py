@@ -6,8 +6,8 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -43,7 +43,7 @@ class SshIntoGuest:
     def __init__(self, guest: Guest, directory: Path) -> None:
         self.directory = directory
         self._guest = guest
-        self._lock = threading.Lock()
+        self._lock, self._next = threading.Lock(), threading.Lock()
         self._over = False
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(directory / "socket"))
@@ -64,14 +64,24 @@ class SshIntoGuest:
         self._thread.join()
         self._socket.close()
 
+    @contextmanager
+    def _link(self) -> Iterator[None]:
+        """A context in which this thread alone has the link. The thread that waits longest has it next."""
+        with self._next:
+            self._lock.acquire()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def run(self, *command: str) -> str:
         """The output of a command in the machine."""
-        with self._lock:
+        with self._link():
             return self._guest.run(*command)
 
     def text(self, name: str) -> bytes:
         """The first bytes of a function of the kernel."""
-        with self._lock:
+        with self._link():
             return self._guest.text(self._guest.symbols[name], 32)
 
     def _serve(self) -> None:
@@ -88,16 +98,15 @@ class SshIntoGuest:
         while b"\0" not in asked:
             asked += end.recv(_CHUNK)
         command, _, first = asked.partition(b"\0")
-        with self._lock:
+        with self._link():
             process = self._guest.link.spawn(["sh", "-c", command.decode()], end.sendall, lambda _: None)
             process.write(first)
         sources = [end.fileno()]
         while process.status is None:
-            with self._lock:
+            with self._link():
                 there = self._guest.link.channel.pump(_SLICE, sources if process.hungry else [])
                 if there and (data := end.recv(_CHUNK)):
                     process.write(data)
                 elif there:
                     sources = []
                     process.end_input()
-            time.sleep(0.001)  # a thread that waits for the lock gets it
