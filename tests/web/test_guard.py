@@ -210,6 +210,23 @@ def test_another_user_is_refused_even_with_the_token(real: Served, tmp_path: Pat
     assert answers == ["200", "403"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_idle_connections_of_another_user_do_not_lock_out_the_own(real: Served) -> None:
+    """Another user keeps more connections than the window takes, and sends nothing."""
+    script = f"""
+    for n in {{1..250}}; do exec {{end}}<>/dev/tcp/127.0.0.1/{real.port} || exit 1; done
+    echo held; read -r
+    """
+    with subprocess.Popen(
+        ["/bin/bash", "-c", script], user=65534, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+    ) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        status, _, _ = real.send("GET", "/")
+        other.stdin.close()
+    assert status == 200
+
+
 def test_every_answer_has_the_headers(real: Served) -> None:
     for path in ("/", "/index.json", "/nowhere.json", "/assets/x/y", "/key"):
         _, _, headers = real.send("GET", path)

@@ -53,6 +53,8 @@ class Turned:
     message: str
 
 
+ANOTHER_USER: Final = Turned(403, "another-user", "the other end of this connection is another user's")
+
 Check = Callable[[Scope, Headers, "Gate"], Turned | None]
 
 
@@ -121,9 +123,7 @@ def _user(scope: Scope, _headers: Headers, gate: Gate) -> Turned | None:
         return None
     client, server = scope.get("client"), scope.get("server")
     user = peer.user_of(tuple(client), tuple(server)) if client and server else None
-    if user not in gate.users:
-        return Turned(403, "another-user", "the other end of this connection is another user's")
-    return None
+    return None if user in gate.users else ANOTHER_USER
 
 
 def _token(scope: Scope, headers: Headers, gate: Gate) -> Turned | None:
@@ -177,9 +177,14 @@ def _marked(scope: Scope, send: Send) -> Send:
     return sending
 
 
-async def _answer(turned: Turned, send: Send) -> None:
+def body_of(turned: Turned) -> bytes:
+    """The body of the answer that refuses a request, as JSON."""
     error: dict[str, Any] = {"slug": turned.slug, "message": turned.message, "hint": ""}
-    body = json.dumps({"error": error}).encode()
+    return json.dumps({"error": error}).encode()
+
+
+async def _answer(turned: Turned, send: Send) -> None:
+    body = body_of(turned)
     head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": turned.status, "headers": head})
     await send({"type": "http.response.body", "body": body})

@@ -21,6 +21,7 @@ from gilk.errors import GilkError, UsageError
 from gilk.values import dataclass
 from gilk.web import assets, peer, routes
 from gilk.web.audit import Audit
+from gilk.web.door import door
 from gilk.web.grants import Grants
 from gilk.web.guard import Gate
 from gilk.web.keys import Keys
@@ -112,6 +113,9 @@ async def _served(window: routes.Window, gate: Gate, listener: socket.socket, re
         routes.application(window, gate), log_level="error", access_log=False, lifespan="off", ws_max_size=_MESSAGE,
         limit_concurrency=_MOST_AT_ONCE, server_header=False, proxy_headers=False, ws="websockets-sansio",
     )  # fmt: skip
+    if gate.users is not None:
+        config.load()
+        config.http_protocol_class = door(gate.users, config.http_protocol_class)
     server = _Server(config)
     async with _ended_by_signals() as end:
         task = asyncio.create_task(server.serve([listener]))
