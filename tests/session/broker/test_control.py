@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
 from gilk.errors import UsageError
 from gilk.session.broker.control import WEAVE, ControlServer, ask, servers
+from tests.behaviour.harness import wait_for
+
+_CONNECT = 42  # the number of the system call
 
 
 @contextmanager
@@ -51,6 +56,27 @@ def test_a_client_that_is_sent_away_asks_again() -> None:
     with serving(send_away) as asked:
         assert ask(os.getpid(), {"do": "show"}) == {"seen": 1}
     assert asked == [{"do": "show"}]
+
+
+def test_a_client_waits_in_line_for_a_weaver_that_others_ask_all_the_time() -> None:
+    with ControlServer(lambda words: words) as server, ExitStack() as others:
+        address, answers = f"\0gilk-{WEAVE}-{os.geteuid()}-{os.getpid()}", list[object]()
+        while True:
+            end = others.enter_context(socket.socket(socket.AF_UNIX))
+            end.setblocking(False)
+            try:
+                end.connect(address)
+            except BlockingIOError:
+                break
+        asking = threading.Thread(target=lambda: answers.append(ask(os.getpid(), {"do": "show"})))
+        asking.start()
+        waiting = Path(f"/proc/self/task/{asking.native_id}/syscall")
+        wait_for(lambda: waiting.read_text().startswith(f"{_CONNECT} "))
+        others.close()
+        while not answers:
+            server.answer()
+        asking.join()
+    assert answers == [{"do": "show"}]
 
 
 def test_a_process_that_weaves_nothing_is_told_so() -> None:

@@ -33,6 +33,7 @@ _AT_ONCE: Final = 64  # clients
 _ANY: Final[Form] = {}
 _EFFECTIVE: Final = 1  # of the numbers of ``Uid`` (proc_pid_status(5))
 _CREDENTIALS = struct.Struct("iII")
+_TIME = struct.Struct("ll")  # a struct timeval
 
 #: Answers a request's words with those of the answer. A GilkError that it raises is the answer.
 Answering = Callable[[dict[str, Any]], dict[str, Any]]
@@ -157,11 +158,24 @@ def ask(pid: int, words: dict[str, Any], kind: str = WEAVE, form: Form = _ANY) -
 def _asked(name: ServerName, words: dict[str, Any]) -> dict[str, Any]:
     """The message with the weaver's answer. Raises UsageError `no-such-weaving`, TimeoutError, Closed, OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-        end.settimeout(_PATIENCE)
-        end.connect(_address(name))
-        if _peer(end, name.kind) != name:
-            raise _none(name)
+        _connect(end, name)
         return Line(end, _PATIENCE, most=_PATIENCE, largest=_LARGEST).ask(words).words
+
+
+def _connect(end: socket.socket, name: ServerName) -> None:
+    """Connect to a server. If others wait for it already, the kernel lets this process wait in line with them; whoever
+    tries again and again instead may never find a place among processes that connect all the time. Raises UsageError
+    `no-such-weaving`, TimeoutError, Closed, OSError."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(int(_PATIENCE), 0))
+    try:
+        end.connect(_address(name))
+    except BlockingIOError:
+        raise TimeoutError from None
+    peer = _peer(end, name.kind)
+    if not peer.pid:  # a signal has ended the waiting
+        raise Closed
+    if peer != name:
+        raise _none(name)
 
 
 def _role(kind: str) -> str:
