@@ -286,6 +286,18 @@ def test_only_targets_use_ptrace_fork_and_proc() -> None:
     assert any(set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) == "targets")
 
 
+#: The files below /proc/PID that show nothing once the main thread has ended, as the process's others go on.
+OF_THE_MEMORY = re.compile(r"/proc/\{(?!tid\})[^}]*\}/(auxv|cwd|environ|exe|maps|map_files|mem|ns|pagemap|root)\b")
+#: Modules that ask about a process that gilk has started and still holds, or about one of another machine.
+ASK_BY_PID = {"targets/startup", "targets/trials", "targets/kernel/users"}
+
+
+def test_files_about_a_memory_are_read_by_a_thread_that_has_it() -> None:
+    """The main thread may have ended: of_memory() and thread_with_memory() of gilk.targets.alive find such a thread."""
+    found = {module for module, path in MODULES.items() if OF_THE_MEMORY.search(path.read_text())}
+    assert found == ASK_BY_PID
+
+
 def tracked_files() -> list[Path]:
     """The files that git tracks; in an unpacked archive, all files that are not build products."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)

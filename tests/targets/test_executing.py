@@ -17,7 +17,11 @@ from contextlib import contextmanager
 import pytest
 
 from gilk.errors import TargetError
+from gilk.targets.alive import has_ended
+from gilk.targets.another_program import began_of
 from gilk.targets.keeper import Keeper
+from gilk.targets.maps import read_maps
+from gilk.targets.memory import ProcessMemory
 from tests.behaviour.harness import ENVIRONMENT, gs_bases
 from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
@@ -106,6 +110,18 @@ def test_a_process_is_stopped_while_a_thread_executes_another_program() -> None:
 def test_a_process_whose_threads_execute_programs_can_be_stopped_at_any_moment() -> None:
     with program("30", "loop") as target:
         run(OFTEN, str(target.pid))
+        assert has_executed(target)
+
+
+def test_a_process_is_found_while_its_threads_execute_programs() -> None:
+    """A thread that executes a program takes the place of the main thread; /proc does not show either for a moment."""
+    with program("3", "loop") as target:
+        programs = set[int]()
+        while len(programs) < 500:
+            assert not has_ended(target.pid)
+            ProcessMemory(target.pid).close()
+            assert read_maps(target.pid)
+            programs.add(began_of(target.pid).program)
         assert has_executed(target)
 
 

@@ -6,18 +6,25 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from gilk.targets.stat import STATE, SYSTEM_TIME, USER_TIME, stat_of
+from gilk.targets.stat import STATE, SYSTEM_TIME, THREADS, USER_TIME, stat_of
 from gilk.targets.status import status_of
 from gilk.targets.wire import readable
+
+T = TypeVar("T")
+_GONE: Final = b""
+_ZOMBIE: Final = b"Z"
+_ENDED: Final = (_ZOMBIE, b"X", _GONE)
+_TAKEOVERS: Final = 100  # the most looks while a thread takes the place of the main thread
+_AT_ONCE: Final = 20  # so many of them one after the other
+_TAKEOVER: Final = 0.005  # seconds between the others
 
 
 def is_alive(tid: int) -> bool:
     """Whether a thread or process has neither ended nor become a zombie."""
-    try:
-        return stat_of(tid)[STATE] not in (b"Z", b"X")
-    except OSError:
-        return False
+    return _state(tid) not in _ENDED
 
 
 def has_ended(pid: int, tid: int = 0) -> bool:
@@ -25,10 +32,48 @@ def has_ended(pid: int, tid: int = 0) -> bool:
     before others."""
     if tid:
         return not is_alive(tid)
+    for look in range(_TAKEOVERS):
+        ended = _all_ended(pid)
+        if ended is not None:
+            return ended
+        time.sleep(_TAKEOVER if look >= _AT_ONCE else 0)
+    return False
+
+
+def _all_ended(pid: int) -> bool | None:
+    """Whether all threads of a process have ended; None if that cannot be told just now: a thread that executes a
+    program takes the place of the main thread, which has ended, and for a moment /proc lists neither of them, or only
+    one that has ended."""
+    states = list[bytes]()
+    with contextlib.suppress(OSError):
+        states = [_state(int(name)) for name in os.listdir(f"/proc/{pid}/task")]
+    if any(state not in _ENDED for state in states):
+        return False
     try:
-        return not any(is_alive(int(name)) for name in os.listdir(f"/proc/{pid}/task"))
+        main = stat_of(pid)
     except OSError:
+        return None if _is_known(pid) else True
+    ended = len([state for state in states if state != _GONE])
+    return True if main[STATE] == _ZOMBIE and int(main[THREADS]) <= ended else None
+
+
+def _state(tid: int) -> bytes:
+    """The state of a thread (proc_pid_stat(5)); _GONE if there is no such thread."""
+    try:
+        return stat_of(tid)[STATE]
+    except OSError:
+        return _GONE
+
+
+def _is_known(pid: int) -> bool:
+    """Whether the kernel knows a process with this pid, which may be a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
         return True
+    return True
 
 
 def thread_with_memory(pid: int) -> int:
@@ -41,6 +86,23 @@ def thread_with_memory(pid: int) -> int:
     except OSError:
         return pid
     return next((tid for tid in others if is_alive(tid)), pid)
+
+
+def of_memory(pid: int, ask: Callable[[int], T]) -> T:
+    """The result of ``ask`` for the thread with the memory (thread_with_memory), whose tid it is given.
+
+    Another thread may take over that part just then, as it does when it executes a program: de_thread() in the kernel's
+    fs/exec.c gives it the number of the main thread. So as long as the process has not ended, an ``ask`` that found no
+    such file or thread is called again. Raises the OSError of its last call.
+    """
+    for left in reversed(range(_TAKEOVERS)):
+        try:
+            return ask(thread_with_memory(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            if not left or has_ended(pid):
+                raise
+            time.sleep(_TAKEOVER)
+    raise AssertionError
 
 
 def process_of(tid: int) -> int | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gilk.errors import TargetError
-from gilk.targets.alive import has_ended, thread_with_memory
+from gilk.targets.alive import has_ended, of_memory
 from gilk.targets.stat import STACK_START, START_TIME, stat_of
 from gilk.values import dataclass
 
@@ -25,7 +25,7 @@ class ProgramStart:
 def began_of(pid: int) -> ProgramStart:
     try:
         started = stat_of(pid)[START_TIME]
-        return ProgramStart(int(started), int(stat_of(thread_with_memory(pid))[STACK_START]))
+        return ProgramStart(int(started), of_memory(pid, lambda tid: int(stat_of(tid)[STACK_START])))
     except OSError:
         return ProgramStart()
 

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gilk.targets.alive import thread_with_memory
+from gilk.targets.alive import of_memory
 from gilk.targets.namespaces import own_number
 from gilk.targets.status import status_of
 
@@ -164,7 +164,7 @@ def _temporary(pid: int) -> int:
     """A descriptor of the /tmp that a process sees; -1 if there is none, or if it is a link, which might lead to our
     own."""
     try:
-        root = os.open(f"/proc/{thread_with_memory(pid)}/root", _DIRECTORY)
+        root = of_memory(pid, lambda tid: os.open(f"/proc/{tid}/root", _DIRECTORY))
     except OSError:
         return -1
     try:

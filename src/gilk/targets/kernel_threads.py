@@ -16,6 +16,7 @@ from gilk.targets.stat import FLAGS, stat_of
 #: PF_ flags of linux/sched.h. The second meant something else before Linux 6.4, where threads of that kind have the
 #: first set, too.
 _IO_WORKER, _USER_WORKER = 0x10, 0x4000
+_KERNEL_PROCESS = 0x200000
 _USER_WORKER_SINCE = (6, 4)
 
 
@@ -28,6 +29,11 @@ def is_kernels(pid: int, tid: int) -> bool:
         return says_kernels(stat_of(pid, tid))
     except OSError:
         return False
+
+
+def is_kernels_process(pid: int) -> bool:
+    """Whether a process is one of the kernel's, with no memory of its own. Raises OSError."""
+    return bool(int(stat_of(pid)[FLAGS]) & _KERNEL_PROCESS)
 
 
 def says_kernels(fields: Sequence[bytes]) -> bool:

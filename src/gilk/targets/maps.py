@@ -12,7 +12,8 @@ from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.splice.allocator import PAGE, REACH, Occupied
-from gilk.targets.alive import thread_with_memory
+from gilk.targets.alive import of_memory, thread_with_memory
+from gilk.targets.kernel_threads import is_kernels_process
 from gilk.targets.program import name_of
 from gilk.targets.stat import HEAP_START, stat_of
 from gilk.values import dataclass
@@ -55,8 +56,17 @@ class Mapping:
 
 def read_maps(pid: int) -> tuple[Mapping, ...]:
     """All mappings of a process, by ascending address. Raises TargetError `no-such-process`, `no-permission`."""
-    with open_maps(pid) as file:
-        return parse_maps(whole(file))
+    with _named_errors(pid):
+        return parse_maps(of_memory(pid, _text))
+
+
+def _text(tid: int) -> bytes:
+    """The text about a thread's mappings; empty for one of the kernel's. Raises OSError."""
+    with _maps_file(tid) as file:
+        text = whole(file)
+    if not text and not is_kernels_process(tid):
+        raise ProcessLookupError
+    return text
 
 
 def whole(file: FileIO) -> bytes:
@@ -69,13 +79,22 @@ def whole(file: FileIO) -> bytes:
 @contextlib.contextmanager
 def open_maps(pid: int) -> Iterator[FileIO]:
     """/proc/PID/maps, open. Raises TargetError `no-such-process`, `no-permission`."""
+    with _named_errors(pid), of_memory(pid, _maps_file) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _named_errors(pid: int) -> Iterator[None]:
     try:
-        with open(f"/proc/{thread_with_memory(pid)}/maps", "rb", buffering=0) as file:
-            yield file
+        yield
     except (FileNotFoundError, ProcessLookupError):
         raise TargetError("no-such-process", f"there is no process {pid}") from None
     except PermissionError:
         raise TargetError("no-permission", f"no permission to look into process {pid}") from None
+
+
+def _maps_file(tid: int) -> FileIO:
+    return open(f"/proc/{tid}/maps", "rb", buffering=0)
 
 
 @functools.lru_cache(maxsize=8)  # the text is mostly what it was the last time
@@ -119,7 +138,7 @@ def _maps_of_others(pid: int) -> bytes:
 def program_of(pid: int) -> str:
     """The file that a process executes, as its mappings name it; '' when it has ended."""
     try:
-        return os.readlink(f"/proc/{thread_with_memory(pid)}/exe")
+        return of_memory(pid, lambda tid: os.readlink(f"/proc/{tid}/exe"))
     except OSError:
         return ""
 
@@ -139,7 +158,7 @@ def heap_start(pid: int) -> int:
     """The address at which the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it
     does not say."""
     try:
-        return int(stat_of(thread_with_memory(pid))[HEAP_START])
+        return of_memory(pid, lambda tid: int(stat_of(tid)[HEAP_START]))
     except OSError:
         return 0
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
+from io import FileIO
 
-from gilk.targets.alive import thread_with_memory
+from gilk.targets.alive import of_memory
 from gilk.targets.frames import FRAME_SIZE, SignalFrame, aligned, frame_at, is_frame
 from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.memory import Memory
@@ -35,9 +36,13 @@ def _may_hold_stacks(mapping: Mapping) -> bool:
     return mapping.permissions.startswith("rw") and not mapping.path.startswith(("/memfd:gilk-", "/dev/", "["))
 
 
+def _pagemap(tid: int) -> FileIO:
+    return open(f"/proc/{tid}/pagemap", "rb", buffering=0)
+
+
 def _in_use(pid: int, mappings: list[Mapping]) -> Iterator[tuple[int, int]]:
     """The ranges of pages that are in memory or in swap."""
-    with contextlib.suppress(OSError), open(f"/proc/{thread_with_memory(pid)}/pagemap", "rb", buffering=0) as file:
+    with contextlib.suppress(OSError), of_memory(pid, _pagemap) as file:
         for mapping in mappings:
             yield from used(file.fileno(), mapping.start, mapping.end)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from gilk.targets.alive import thread_with_memory
+from gilk.targets.alive import of_memory
 
 _DELETED = " (deleted)"
 
@@ -22,7 +22,7 @@ def path_there(path: str) -> str:
 def program_file(pid: int) -> str:
     """The path of the file that a process executes, in its own mount namespace; if the file has been removed, the path
     that it had."""
-    return path_there(os.readlink(f"/proc/{thread_with_memory(pid)}/exe"))
+    return path_there(of_memory(pid, lambda tid: os.readlink(f"/proc/{tid}/exe")))
 
 
 def program_name(pid: int) -> str:

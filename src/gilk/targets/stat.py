@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 #: The indices of fields, counted from the one behind the name.
-STATE, PARENT, FLAGS, FAULTS, USER_TIME, SYSTEM_TIME, START_TIME = 0, 1, 6, 9, 11, 12, 19
+STATE, PARENT, FLAGS, FAULTS, USER_TIME, SYSTEM_TIME, THREADS, START_TIME = 0, 1, 6, 9, 11, 12, 17, 19
 VIRTUAL_SIZE, STACK_START, PROCESSOR, HEAP_START = 20, 25, 36, 44
 _NAME_ENDS: Final = b")"  # the last one in the line: a name may contain parentheses, too
 
