@@ -15,14 +15,15 @@ from gilk.toolchain.compilers import NATIVE, compile_object, directory, link
 SHIPPED: Final = NATIVE / "runtime.elf"  #: the runtime of a package; there is none in a tree of sources
 _SOURCES = (
     *("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/advice.c"),
-    *("runtime/copies.c", "runtime/places.c", "runtime/whole_state.c", "runtime/work_size.c"),
+    *("runtime/copies.c", "runtime/places.c", "runtime/whole_state.c", "runtime/context_exchange.c"),
+    "runtime/work_size.c",
     *("host/process.S", "host/advice.S", "host/access.S"),
 )
 _READ = (
     *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
     *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h", "runtime/advice.h"),
     *("host/segments.h", "host/advising.h", "abi/gilk_access.h", "include/gilk_copies.h"),
-    *("runtime/places.h", "runtime/whole_state.h", "runtime/work_size.h"),
+    *("runtime/places.h", "runtime/whole_state.h", "runtime/context_words.h", "runtime/work_size.h"),
 )
 
 

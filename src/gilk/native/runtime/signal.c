@@ -16,6 +16,7 @@
  * the address in the patch, which it does not recognize as Go code, and it tries again later (isAsyncSafePoint,
  * runtime/preempt.go).
  */
+#include "context_words.h"
 #include "places.h"
 #include "whole_state.h"
 

@@ -7,6 +7,7 @@
  * Handlers may run on small stacks, so values are noted as 16-bit numbers: where a value was when the thread was
  * interrupted.
  */
+#include "context_words.h"
 #include "places.h"
 #include "whole_state.h"
 #include "work_size.h"
@@ -19,9 +20,6 @@
 #define IN_FLAGS 16
 #define UNKNOWN 17
 #define ON_STACK 0x4000 /* plus the number of words from the stack pointer */
-#define ARITHMETIC 0x8d5UL /* OF, SF, ZF, AF, PF, CF */
-#define BY_LAHF 0xd5UL	   /* those without OF */
-#define OVERFLOW 0x800UL
 
 typedef unsigned short u16;
 
@@ -34,14 +32,6 @@ struct walk {
 	u16 count;
 	int jumped;
 };
-
-/* The hardware's numbers of registers as indices of gregs (sys/ucontext.h). */
-static gilk_u64 index_of(unsigned number)
-{
-	static const gilk_u8 low[8] = {13, 14, 12, 11, 15, 10, 9, 8};
-
-	return number < 8 ? low[number] : number - 8;
-}
 
 static gilk_u32 word32(const gilk_u8 *at)
 {
@@ -81,18 +71,6 @@ static int is_stack_move(struct move move)
 
 /* What restores. */
 
-static gilk_u64 flags_of_image(gilk_u64 flags, gilk_u64 image)
-{
-	gilk_u64 overflow = image & 0xff ? OVERFLOW : 0;
-
-	return (flags & ~ARITHMETIC) | (image >> 8 & BY_LAHF) | overflow;
-}
-
-static gilk_u64 image_of_flags(gilk_u64 flags)
-{
-	return (flags & BY_LAHF) << 8 | !!(flags & OVERFLOW);
-}
-
 static int is_flags_store(const gilk_u8 *at)
 {
 	return move_at(at).opcode == STORE && at[-4] == 0x9f && at[-3] == 0x0f && at[-2] == 0x90 && at[-1] == 0xc0;
@@ -119,20 +97,20 @@ static int is_end_of_frame(const gilk_u8 *at)
 /* Do one instruction of the end of a frame. Returns its size. */
 static unsigned restore_one(gilk_u64 context, const gilk_u8 *at)
 {
-	gilk_u64 *rax = gilk_context_word(context, index_of(RAX)), *rsp = gilk_context_word(context, GILK_RSP_INDEX);
+	gilk_u64 *rax = gilk_context_word(context, gilk_index_of(RAX)), *rsp = gilk_context_word(context, GILK_RSP_INDEX);
 	gilk_u64 *flags = gilk_context_word(context, GILK_FLAGS_INDEX);
 	struct move move = move_at(at);
 
 	if (at[0] == 0x04) { /* add al, 127; sahf */
-		*flags = flags_of_image(*flags, *rax);
+		*flags = gilk_flags_of_image(*flags, *rax);
 		return 3;
 	}
 	if (at[0] == 0x9e) { /* sahf: OF is right already */
-		*flags = (*flags & ~BY_LAHF) | (*rax >> 8 & BY_LAHF);
+		*flags = (*flags & ~GILK_BY_LAHF) | (*rax >> 8 & GILK_BY_LAHF);
 		return 1;
 	}
 	if (move.opcode == LOAD)
-		*gilk_context_word(context, index_of(move.reg)) = *(gilk_u64 *)(*rsp + move.offset);
+		*gilk_context_word(context, gilk_index_of(move.reg)) = *(gilk_u64 *)(*rsp + move.offset);
 	else
 		*rsp += move.offset;
 	return MOVE_SIZE;
@@ -141,11 +119,11 @@ static unsigned restore_one(gilk_u64 context, const gilk_u8 *at)
 /* Do one instruction behind lahf that saves the flags. Returns its size; 0: it is another. */
 static unsigned save_flags(gilk_u64 context, const gilk_u8 *at)
 {
-	gilk_u64 *rax = gilk_context_word(context, index_of(RAX)), rsp = *gilk_context_word(context, GILK_RSP_INDEX);
+	gilk_u64 *rax = gilk_context_word(context, gilk_index_of(RAX)), rsp = *gilk_context_word(context, GILK_RSP_INDEX);
 	gilk_u64 flags = *gilk_context_word(context, GILK_FLAGS_INDEX);
 
 	if (at[-1] == 0x9f && at[0] == 0x0f && at[1] == 0x90 && at[2] == 0xc0) { /* seto al */
-		*rax = (*rax & ~0xffUL) | !!(flags & OVERFLOW);
+		*rax = (*rax & ~0xffUL) | !!(flags & GILK_OVERFLOW);
 		return 3;
 	}
 	if (!is_flags_store(at))
@@ -259,7 +237,7 @@ static gilk_u64 value_of(const struct walk *walk, u16 from)
 
 	if (from >= ON_STACK)
 		return rsp[from - ON_STACK];
-	return from < 16 ? *gilk_context_word(walk->context, index_of(from)) : 0;
+	return from < 16 ? *gilk_context_word(walk->context, gilk_index_of(from)) : 0;
 }
 
 /* The jump that remains of an indirect call, whose return address is on the stack: by a register, or by a word at rip. */
@@ -416,58 +394,4 @@ int gilk_find_whole(gilk_u64 context, struct gilk_whole *found)
 		return 0;
 	*found = (struct gilk_whole){original, frame};
 	return 1;
-}
-
-/* The exchange. */
-
-static gilk_u64 field(gilk_u64 frame, unsigned from)
-{
-	return frame >> from & GILK_FRAME_FIELD;
-}
-
-static void exchange(gilk_u64 *one, gilk_u64 *other)
-{
-	gilk_u64 value = *one;
-
-	*one = *other;
-	*other = value;
-}
-
-/* Exchange the registers. Returns the word behind them, where the flags may lie. */
-static gilk_u64 *exchange_registers(gilk_u64 context, gilk_u64 frame, gilk_u64 rsp)
-{
-	gilk_u64 *word = (gilk_u64 *)rsp + field(frame, GILK_FRAME_WORDS);
-
-	for (unsigned number = 0; number < 16; number++)
-		if (frame >> number & 1)
-			exchange(gilk_context_word(context, index_of(number)), word++);
-	return word;
-}
-
-void gilk_show_whole(gilk_u64 context, gilk_u64 frame)
-{
-	gilk_u64 *rsp = gilk_context_word(context, GILK_RSP_INDEX);
-	gilk_u64 *flags = gilk_context_word(context, GILK_FLAGS_INDEX);
-	gilk_u64 *word = exchange_registers(context, frame, *rsp), was = *flags;
-
-	if (frame & GILK_FRAME_FLAGS) {
-		*flags = flags_of_image(was, *word);
-		*word = was;
-	}
-	*rsp += 8 * field(frame, GILK_FRAME_DEPTH);
-}
-
-/* What the handler has changed is what the patch restores. */
-void gilk_hide_whole(gilk_u64 context, gilk_u64 frame)
-{
-	gilk_u64 *rsp = gilk_context_word(context, GILK_RSP_INDEX);
-	gilk_u64 *flags = gilk_context_word(context, GILK_FLAGS_INDEX);
-	gilk_u64 below = *rsp - 8 * field(frame, GILK_FRAME_DEPTH), shown = *flags;
-	gilk_u64 *word = exchange_registers(context, frame, below);
-
-	if (frame & GILK_FRAME_FLAGS) {
-		*flags = (*word & ARITHMETIC) | (shown & ~ARITHMETIC);
-		*word = image_of_flags(shown);
-	}
-	*rsp = below;
 }

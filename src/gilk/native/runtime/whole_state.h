@@ -11,20 +11,10 @@
 
 #include "runtime.h"
 
-#define GILK_UCONTEXT_REGISTERS 40 /* sys/ucontext.h: gregs */
-#define GILK_RSP_INDEX 15
-#define GILK_RIP_INDEX 16
-#define GILK_FLAGS_INDEX 17
-
 struct gilk_whole {
 	gilk_u64 rip;	/* in the original code */
 	gilk_u64 frame; /* GILK_FRAME_...; 0: all registers are the original ones */
 };
-
-static inline gilk_u64 *gilk_context_word(gilk_u64 context, gilk_u64 index)
-{
-	return (gilk_u64 *)(context + GILK_UCONTEXT_REGISTERS) + index;
-}
 
 /* Do in the context what comes next in its patch, as far as that only restores registers. */
 void gilk_restore_rest(gilk_u64 context);
