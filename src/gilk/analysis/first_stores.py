@@ -50,8 +50,8 @@ def frame_written(block: Iterable[Instruction], frame: FrameAt, offset: int, siz
     for instruction in block:
         perhaps = perhaps or instruction.flow_control in _CALLS
         for used in _information.info(instruction).used_memory():
-            if used.access not in _MAY_WRITE:
-                continue
+            if used.access not in _MAY_WRITE or used.base == Register.RIP:
+                continue  # no stack is where the program's own data is
             written = _in_frame(instruction, used, frame)
             if written is None or not missing.isdisjoint(written):
                 perhaps = True
