@@ -32,6 +32,8 @@ settle()  # kernels are fetched once even for tests that have a cache of their o
 # Most tests start gilk. Keeping its bytecode saves compiling it each time, even in a read-only checkout.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", str(build_place() / "bytecode"))
+for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a make that is traced would be a part of it
+    os.environ.pop(name, None)
 os.environ["GILK_PROGRESS"] = "0"  # no progress lines, which a busy machine would show
 os.environ["OPENBLAS_NUM_THREADS"] = (
     "1"  # numpy's library would start a thread for each processor, which turns and waits

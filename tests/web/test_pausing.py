@@ -80,7 +80,10 @@ def test_a_session_that_ends_while_it_is_paused(page: Page, window: Served, loop
     ((_, until),) = over["stages"]["pauses"]
     assert until is None
     opened(page, window, f"/session/{begun['number']}")
-    actual, planned = (page.locator(f"svg.bars .{kind}").bounding_box() for kind in ("actual", "planned"))
+    # A bar has no box while the page draws it anew.
+    bars = [page.locator(f"svg.bars .{kind}") for kind in ("actual", "planned")]
+    assert wait_for(lambda: all(bar.bounding_box() for bar in bars))
+    actual, planned = (bar.bounding_box() for bar in bars)
     assert actual and planned
     assert actual["width"] < planned["width"] / 2  # up to the end it would be four fifths
     refused = asking.post("/session/pause", session=begun["number"], paused=False)
