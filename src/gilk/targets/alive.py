@@ -17,9 +17,8 @@ T = TypeVar("T")
 _GONE: Final = b""
 _ZOMBIE: Final = b"Z"
 _ENDED: Final = (_ZOMBIE, b"X", _GONE)
-_TAKEOVERS: Final = 100  # the most looks while a thread takes the place of the main thread
-_AT_ONCE: Final = 20  # so many of them one after the other
-_TAKEOVER: Final = 0.005  # seconds between the others
+_TAKEOVER: Final = 0.0005  # seconds between two looks while a thread takes the place of the main thread
+_TAKEOVER_WITHIN: Final = 1.0  # the most seconds for that
 
 
 def is_alive(tid: int) -> bool:
@@ -32,12 +31,10 @@ def has_ended(pid: int, tid: int = 0) -> bool:
     before others."""
     if tid:
         return not is_alive(tid)
-    for look in range(_TAKEOVERS):
-        ended = _all_ended(pid)
-        if ended is not None:
-            return ended
-        time.sleep(_TAKEOVER if look >= _AT_ONCE else 0)
-    return False
+    until = time.monotonic() + _TAKEOVER_WITHIN
+    while (ended := _all_ended(pid)) is None and time.monotonic() < until:
+        time.sleep(_TAKEOVER)
+    return bool(ended)
 
 
 def _all_ended(pid: int) -> bool | None:
@@ -95,14 +92,14 @@ def of_memory(pid: int, ask: Callable[[int], T]) -> T:
     fs/exec.c gives it the number of the main thread. So as long as the process has not ended, an ``ask`` that found no
     such file or thread is called again. Raises the OSError of its last call.
     """
-    for left in reversed(range(_TAKEOVERS)):
+    until = time.monotonic() + _TAKEOVER_WITHIN
+    while True:
         try:
             return ask(thread_with_memory(pid))
         except (FileNotFoundError, ProcessLookupError):
-            if not left or has_ended(pid):
+            if time.monotonic() > until or has_ended(pid):
                 raise
             time.sleep(_TAKEOVER)
-    raise AssertionError
 
 
 def process_of(tid: int) -> int | None:
