@@ -7,22 +7,19 @@ to make, so there the code is looked at, too (analysis/first_stores.py).
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 
 from iced_x86 import Instruction
 
 from gilk.analysis.first_stores import Written, frame_written, register_written
 from gilk.analysis.graph import REGISTERS
-from gilk.engines.dtrace.debug_types import DebugTypes
+from gilk.engines.dtrace.image_debug import ImageDebug, image_debug
 from gilk.engines.dtrace.local_expressions import PlacedLocal, Unplaced, Why, placed, pointer_to
 from gilk.engines.dtrace.local_frame import LocalFrame
 from gilk.errors import ImageError
-from gilk.image.dwarf import sections
 from gilk.image.dwarf.arguments import arguments
-from gilk.image.dwarf.entries import Entries
 from gilk.image.dwarf.locations import AT_LOCATION, constant, expression
-from gilk.image.dwarf.variables import FunctionScope, ScopedVariable, Variables
+from gilk.image.dwarf.variables import FunctionScope, ScopedVariable
 from gilk.image.value_place import RBP, RSP
 from gilk.lang.facts import CALL_ARGUMENTS
 from gilk.lang.ir import Constant
@@ -51,28 +48,6 @@ class LocalPlace:
         return self.why not in (Why.NO_DEBUG_INFORMATION, Why.NOT_IN_SCOPE)
 
 
-class DebugVariables:
-    """The variables and types in the debug information of one image."""
-
-    def __init__(self, name: str, entries: Entries) -> None:
-        self.types = DebugTypes(name.replace(":", "_"), entries)
-        self.variables = Variables(entries)
-
-
-def debug_variables(path: Path) -> DebugVariables | None:
-    """The variables of an image; None if it has no debug information."""
-    return _debug_variables(path, lines.state(path))
-
-
-@lru_cache(maxsize=4)
-def _debug_variables(path: Path, _state: tuple[int, ...]) -> DebugVariables | None:
-    try:
-        found = sections.read(path)
-    except ImageError:
-        return None
-    return None if found is None else DebugVariables(str(path), Entries(found))
-
-
 class Whereabouts:
     """The instruction of a probe, and the variables in scope there."""
 
@@ -81,8 +56,8 @@ class Whereabouts:
         self._is_after = site.point.after
 
     @cached_property
-    def _debug(self) -> DebugVariables | None:
-        return debug_variables(self._loaded.path)
+    def _debug(self) -> ImageDebug | None:
+        return image_debug(self._loaded.path)
 
     @cached_property
     def scope(self) -> FunctionScope | None:
@@ -91,15 +66,19 @@ class Whereabouts:
         except ImageError:
             return None
 
+    def named(self) -> list[tuple[str, str]]:
+        """The variables in scope, each by the function inlined here whose it is, "" for the one around, and by its
+        name."""
+        found = self.scope.variables if self.scope is not None else ()
+        return list(dict.fromkeys((each.inlined, each.name) for each in found))
+
     def names(self, function: str) -> list[str]:
         """The names of the variables in scope."""
-        found = self.scope.variables if self.scope is not None else ()
-        return list(dict.fromkeys(each.name for each in found if each.inlined == function))
+        return [name for inlined, name in self.named() if inlined == function]
 
     def inlined_with(self, name: str) -> list[str]:
         """The functions inlined here that have a variable of that name."""
-        found = self.scope.variables if self.scope is not None else ()
-        return list(dict.fromkeys(each.inlined for each in found if each.inlined and each.name == name))
+        return [inlined for inlined, each in self.named() if inlined and each == name]
 
     def local(self, function: str, name: str) -> LocalPlace:
         """The variable ``name`` of the function around, or of ``function``, which is inlined here."""
