@@ -13,7 +13,7 @@ _LARGEST = 16  # bytes of the largest struct that is passed in registers
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedParameter:
     """A parameter. ``registers``: how many integer registers it takes, if there are as many left; None if that is not
     known."""
 
@@ -22,12 +22,12 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CallSignature:
     """A function's parameters and its result. ``hidden``: how many registers come before the parameters: one, if the
     caller passes the address for the result; None if that is not known."""
 
     result: Type
-    parameters: tuple[Passed, ...]
+    parameters: tuple[PassedParameter, ...]
     hidden: int | None = 0
 
     @property
@@ -45,13 +45,13 @@ class Signature:
         return tuple(found)
 
 
-def of_c(result: Type, parameters: Sequence[Type]) -> Signature:
+def of_c(result: Type, parameters: Sequence[Type]) -> CallSignature:
     """The signature of a function in C."""
-    return Signature(result, tuple(Passed(each, registers(each)) for each in parameters), hidden(result))
+    return CallSignature(result, tuple(PassedParameter(each, registers(each)) for each in parameters), hidden(result))
 
 
 def placed(parameters: Sequence[Type], result: Type = VOID) -> tuple[tuple[Type, int | None], ...]:
-    """The arguments of a function in C (Signature.arguments)."""
+    """The arguments of a function in C (CallSignature.arguments)."""
     return of_c(result, parameters).arguments
 
 

@@ -21,7 +21,7 @@ from gilk.engines.dtrace.debug_types import (
     DebugTypes,
 )
 from gilk.engines.dtrace.image_debug import ImageDebug
-from gilk.engines.dtrace.parameters import Passed, Signature, of_c, registers
+from gilk.engines.dtrace.parameters import PassedParameter, CallSignature, of_c, registers
 from gilk.engines.dtrace.parameters import hidden as hidden_in_c
 from gilk.image.dwarf.entries import DebugEntry
 from gilk.image.dwarf.languages import AT_LANGUAGE, foreign
@@ -36,7 +36,7 @@ _HIDDEN = frozenset(("__in_chrg", "__vtt_parm"))  # parameters that a constructo
 _DEEPEST = 16
 
 
-def signature(debug: ImageDebug, span: FunctionSpan) -> Signature | None:
+def signature(debug: ImageDebug, span: FunctionSpan) -> CallSignature | None:
     """The signature of a function; None if it is not known. Raises ImageError."""
     if "." not in span.name:  # else the compiler has made a copy of the function, which may have other parameters
         entry = _at(debug, span)
@@ -63,16 +63,16 @@ def _at(debug: ImageDebug, span: FunctionSpan) -> DebugEntry | None:
     return found.function if found is not None and found.entry == span.start else None
 
 
-def _of_entry(types: DebugTypes, function: DebugEntry) -> Signature | None:
+def _of_entry(types: DebugTypes, function: DebugEntry) -> CallSignature | None:
     file = function.file
     in_c = file.entry(file.unit(function.offset).first).number(AT_LANGUAGE) in _C
     parameters = [each for each in file.children(function) if each.tag == TAG_PARAMETER]
     if any(one.name in _HIDDEN for each in parameters for one in _chain(each)):
         return None
     found = tuple((types.of(each), _type_of(each)) for each in parameters)
-    passed = tuple(Passed(type_, _registers(kind, type_, in_c)) for type_, kind in found)
+    passed = tuple(PassedParameter(type_, _registers(kind, type_, in_c)) for type_, kind in found)
     result = types.of(function)
-    return Signature(result, passed, _hidden(_type_of(function), result, in_c))
+    return CallSignature(result, passed, _hidden(_type_of(function), result, in_c))
 
 
 def _chain(entry: DebugEntry) -> Iterator[DebugEntry]:

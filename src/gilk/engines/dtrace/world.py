@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from gilk.engines.dtrace import own_kernel
 from gilk.engines.dtrace.named_types import HasTypes, completed, types_named
-from gilk.engines.dtrace.parameters import Signature, returned
+from gilk.engines.dtrace.parameters import CallSignature, returned
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.errors import ImageError
 from gilk.image import lookup
@@ -247,7 +247,7 @@ class SymbolContext:
         except ImageError:
             return ""
 
-    def _signature(self, loaded: Loaded, name: str) -> Signature | None:
+    def _signature(self, loaded: Loaded, name: str) -> CallSignature | None:
         """The signature of the functions of that name; None if it is not known, or if theirs differ."""
         from gilk.engines.dtrace import signatures  # imported here, as above
 
