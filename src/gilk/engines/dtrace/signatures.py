@@ -21,7 +21,7 @@ from gilk.engines.dtrace.debug_types import (
     DebugTypes,
 )
 from gilk.engines.dtrace.image_debug import ImageDebug
-from gilk.engines.dtrace.parameters import PassedParameter, CallSignature, of_c, registers
+from gilk.engines.dtrace.parameters import CallSignature, PassedParameter, of_c, registers
 from gilk.engines.dtrace.parameters import hidden as hidden_in_c
 from gilk.image.dwarf.entries import DebugEntry
 from gilk.image.dwarf.languages import AT_LANGUAGE, foreign
