@@ -7,6 +7,7 @@ C++ passes objects of some classes by reference, for which there is a hidden poi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -23,9 +24,10 @@ from gilk.engines.dtrace.debug_types import (
 from gilk.engines.dtrace.image_debug import ImageDebug
 from gilk.engines.dtrace.parameters import CallSignature, PassedParameter, of_c, registers
 from gilk.engines.dtrace.parameters import hidden as hidden_in_c
+from gilk.image import demangle, lookup
 from gilk.image.dwarf.entries import DebugEntry
 from gilk.image.dwarf.languages import AT_LANGUAGE, foreign
-from gilk.image.model import FunctionSpan
+from gilk.image.model import FunctionSpan, Image
 from gilk.lang.types import Type, Void
 
 _AT_CONVENTION, _BY_REFERENCE, _BY_VALUE = 0x36, 0x04, 0x05
@@ -36,10 +38,28 @@ _HIDDEN = frozenset(("__in_chrg", "__vtt_parm"))  # parameters that a constructo
 _DEEPEST = 16
 
 
+class FunctionNames:
+    """The functions of an image by their complete names, as the linker has them and as their source does."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._known = defaultdict[str, list[FunctionSpan]](list)
+        linked = [(name, span) for span in image.spans for name in dict.fromkeys((span.name, *span.aliases))]
+        mangled = [(name, span) for name, span in linked if demangle.is_mangled(name)]
+        whole = demangle.demangled([name for name, _ in mangled])
+        for name, span in (*linked, *((name, span) for name, (_, span) in zip(whole, mangled, strict=True))):
+            if span not in self._known[name]:
+                self._known[name].append(span)
+
+    def meant(self, name: str) -> list[FunctionSpan]:
+        """The functions that the name means in a description of a probe."""
+        return self._known.get(name) or lookup.matching(self._image, name)
+
+
 def signature(debug: ImageDebug, span: FunctionSpan) -> CallSignature | None:
     """The signature of a function; None if it is not known. Raises ImageError."""
     if "." not in span.name:  # else the compiler has made a copy of the function, which may have other parameters
-        entry = _at(debug, span)
+        entry = debug.variables.function(span.start)
         if entry is not None:
             return _of_entry(debug.types, entry)
     for each in dict.fromkeys((span.name, *span.aliases)):
@@ -51,16 +71,10 @@ def signature(debug: ImageDebug, span: FunctionSpan) -> CallSignature | None:
 
 def language(debug: ImageDebug, span: FunctionSpan, name: str) -> str:
     """The language of a function that goes by ``name``, if it does not call as C does, else ''. Raises ImageError."""
-    entry = _at(debug, span)
+    entry = debug.variables.function(span.start)
     if entry is not None:
         return foreign(entry.file, entry.file.unit(entry.offset))
     return debug.types.foreign((name, span.name, *span.aliases))
-
-
-def _at(debug: ImageDebug, span: FunctionSpan) -> DebugEntry | None:
-    """The entry of the function that begins there."""
-    found = debug.variables.scope(span.start)
-    return found.function if found is not None and found.entry == span.start else None
 
 
 def _of_entry(types: DebugTypes, function: DebugEntry) -> CallSignature | None:

@@ -14,7 +14,6 @@ from gilk.engines.dtrace.named_types import HasTypes, completed, types_named
 from gilk.engines.dtrace.parameters import CallSignature, returned
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.errors import ImageError
-from gilk.image import lookup
 from gilk.image.model import ElfSymbol as Row
 from gilk.image.model import FunctionSpan, Image, SymbolKind
 from gilk.lang.d.meaning.world import LocalVariable, Symbol
@@ -26,6 +25,7 @@ from gilk.values import dataclass
 if TYPE_CHECKING:
     from gilk.engines.dtrace.debug_types import DebugTypes
     from gilk.engines.dtrace.image_debug import ImageDebug
+    from gilk.engines.dtrace.signatures import FunctionNames
     from gilk.targets.base import Loaded, Target
 
 #: The providers that are always there; programs and libraries may have others (USDT).
@@ -61,6 +61,7 @@ class SymbolContext:
     read_debug: Callable[[Loaded], ImageDebug | None] = _of_file
     in_kernel = False
     _read: dict[str, ImageDebug | None] = field(default_factory=dict)  # by the path of the image
+    _names: dict[str, FunctionNames] = field(default_factory=dict)  # likewise
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
     _locals: dict[tuple[str, str, str], LocalVariable | None] = field(default_factory=dict)
@@ -262,10 +263,14 @@ class SymbolContext:
 
     def _named(self, loaded: Loaded, name: str) -> list[FunctionSpan]:
         """The functions of an image that the name means in a description of a pid probe."""
-        image = self._image(loaded)
+        from gilk.engines.dtrace.signatures import FunctionNames  # imported here, as above
+
+        image, key = self._image(loaded), str(loaded.path)
         if image is None:
             return []
-        return [span for span in image.spans if name in (span.name, *span.aliases)] or lookup.matching(image, name)
+        if key not in self._names:
+            self._names[key] = FunctionNames(image)
+        return self._names[key].meant(name)
 
 
 def _row(image: Image, name: str) -> Row | None:
