@@ -127,5 +127,5 @@ def _show_stacks(file: Path, picture: Path, name: str, as_json: bool) -> None:
 
     found = stacks_of(file, name)
     output.write(picture, [stacks_drawn.flame(found, file.name)])
-    told = {"flame": {"file": str(picture), "stacks": len(found), "total": sum(one.count for one in found)}}
+    told = {"flame": {"file": str(picture), "total": sum(one.count for one in found)}}
     click.echo(json.dumps(told) if as_json else str(picture))
