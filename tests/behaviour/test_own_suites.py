@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,26 +119,46 @@ _NOT_EXAMINED = {
 }
 
 
+def examined_by(aspect: str, archive: Archive, place: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run each script of bash's suite plainly and with an example woven in, check that it does the same, and yield its
+    name with the report about the aspect."""
+    try:
+        pristine = archive.source("bash")
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    work, file = Work("bash", pristine, place), str(ROOT / "examples" / "aspects" / f"{aspect}.aspect")
+    listed = {one.name for one in (pristine / "tests").glob("run-*")} - {"run-all", "run-minimal", "run-gprof"}
+    examined = sorted(listed - _NOT_EXAMINED.keys())
+    assert len(examined) > 70
+    for name in examined:
+        plain, found = work.run("plain", [name]), work.run(file, [name])
+        assert different(plain, found) == {}
+        assert crashes(found) == crashes(plain), name
+        report = found["report"]
+        assert (report["differences"], report["leftovers"]) == ([], []), name
+        yield name, report
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+def test_bash_passes_its_own_tests_while_an_aspect_reports_failures_in_sourced_files(
+    archive: Archive, tmp_path: Path
+) -> None:
+    matches = 0
+    for name, report in examined_by("status", archive, tmp_path):
+        assert len(report["reports"]) == sum(report["matches"]), name
+        matches += sum(report["matches"])
+    assert matches > 0
+
+
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
 def test_bash_passes_its_own_tests_while_an_aspect_looks_for_overflows(archive: Archive, tmp_path: Path) -> None:
     """The detector is silent, and each test prints and returns the same. A block that one process has is not one of
     another, forked from the same: the detector would prevent a store there, and the tests would fail."""
-    try:
-        pristine = archive.source("bash")
-    except UnavailableError as error:
-        pytest.skip(str(error))
-    work, aspect = Work("bash", pristine, tmp_path), str(ROOT / "examples" / "aspects" / "overflow.aspect")
-    listed = {one.name for one in (pristine / "tests").glob("run-*")} - {"run-all", "run-minimal", "run-gprof"}
-    examined = sorted(listed - _NOT_EXAMINED.keys())
-    assert len(examined) > 70
     matches = Counter[str]()
-    for name in examined:
-        plain, found = work.run("plain", [name]), work.run(aspect, [name])
-        assert different(plain, found) == {}
-        assert crashes(found) == crashes(plain), name
-        report = found["report"]
-        assert (report["reports"], report["differences"], report["leftovers"]) == ([], [], []), name
+    for name, report in examined_by("overflow", archive, tmp_path):
+        assert report["reports"] == [], name
         matches += Counter(dict(zip(("blocks", "overflows", "freed"), report["matches"], strict=True)))
     assert matches["blocks"] > matches["freed"] > 1_000_000
     assert matches["overflows"] == 0

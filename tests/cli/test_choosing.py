@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import gilk
+from gilk.api.processes import hold
 from gilk.errors import TargetError, UsageError
-from gilk.targets.selecting import chosen
+from gilk.targets.selecting import PatternPid, chosen
 from tests.behaviour.harness import children, mortal, run_gilk, wait_for
 from tests.programs.build import compile_text
 
@@ -66,6 +67,22 @@ def test_processes_are_chosen_by_name_and_by_parent(program: Path, family: subpr
     with pytest.raises(TargetError) as refused:
         chosen((), (), found[:1])
     assert refused.value.slug == "no-such-process"
+
+
+def test_a_process_of_a_pattern_that_has_ended_is_left_out(program: Path) -> None:
+    """One that was given by its number is missed."""
+    with mortal([program]) as alive, mortal([program]) as other:
+        found = chosen((), [program.name], ())
+        assert set(found) == {alive.pid, other.pid}
+        other.kill()
+        other.wait()
+        held = hold(found, ())
+        assert [one.pid for one in held] == [alive.pid]
+        assert all(one.close() for one in held)
+        for missed in (chosen((other.pid,), [program.name], ()), (PatternPid(other.pid),)):
+            with pytest.raises(TargetError) as refused:
+                hold(missed, ())
+            assert refused.value.slug == "no-such-process"
 
 
 def test_all_processes_of_a_name_are_instrumented(

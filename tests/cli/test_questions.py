@@ -122,6 +122,46 @@ def test_slow_reports_calls_with_arguments_and_callers(ask: Any, program: Path) 
     assert frames[:3] == ["asked`waits", "asked`calling", "asked`main"]
 
 
+TREE = r"""
+#include <unistd.h>
+#define APART __attribute__((noinline))
+static volatile int sink;
+APART void rest(void) { usleep(40000); sink++; }
+APART void quick(void) { sink++; }
+APART int step(int n) { quick(); if (n % 10 == 0) rest(); sink++; return n; }
+APART int down(int n) { if (n) return down(n - 1) + 1; rest(); return sink; }
+int main(void) { for (int n = 1; n <= 50; n++) step(n); return down(3) == 0; }
+"""
+
+
+def test_slow_shows_what_slow_calls_call_and_what_others_do_otherwise(ask: Any, tmp_path: Path) -> None:
+    """A busy machine may make other calls slow, too: there are at least those that rest."""
+    program, kept = compile_text(tmp_path, "steps", TREE, "-O1", "-w"), tmp_path / "kept.parquet"
+    words = ("--tree", "--longer-than", "30ms", "--scope", "a.out:", "--json")
+    answer = ask("slow", "step", *words, "-o", str(kept), "--", str(program))
+    assert answer["calls"] == 50 and answer["slow"] >= 5 and answer["unknown"] == 0
+    (thread,) = answer["threads"]
+    (top,) = thread["calls"]
+    below = {each["function"]: each["calls"] for each in top["children"]}
+    assert (top["function"], top["calls"]) == ("step", answer["slow"])
+    assert below == {"rest": 5, "quick": answer["slow"]}
+    rested = answer["different"][0]
+    assert (rested["path"], rested["calls_otherwise"]) == (["step", "rest"], 0)
+    assert round(rested["calls"] * answer["slow"]) == 5 and rested["own_ns"] * answer["slow"] >= 5 * 40_000_000
+    assert run_gilk("show", kept, "--tree").returncode == 0
+    within = ask("slow", "down", *words, "--", str(program))
+    assert (within["calls"], within["slow"]) == (1, 1), "calls within a call belong to it"
+    told = run_gilk("slow", "step", *words[:-1], "--", program).stderr
+    assert re.search(r"^  \+[\d.]+ms  step > rest: [\d.]+ms in itself, otherwise 0ns \(called ", told, re.MULTILINE)
+
+
+def test_slow_refuses_what_has_no_meaning_without_a_tree_and_functions_that_are_not_followed(program: Path) -> None:
+    done = run_gilk("slow", "waits", "--scope", "a.out:", "--", program)
+    assert done.returncode == 2 and "give --tree, too" in done.stderr
+    done = run_gilk("slow", "no_such", "--tree", "--scope", "a.out:", "--", program)
+    assert done.returncode == 2 and "(no-such-function)" in done.stderr
+
+
 def test_the_text_reports_of_questions(gilk_on_path: Environment, program: Path) -> None:
     def told(*words: str) -> str:
         return run_gilk(*words, "--", program, env=gilk_on_path).stderr

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gilk.errors import TargetError
 from gilk.session import places
 from gilk.session.base import Probe
 from gilk.session.broker.client_session import ClientSession
@@ -25,6 +26,7 @@ from gilk.targets.base import Loaded
 from gilk.targets.forked import ForkedCopy, forked_copy
 from gilk.targets.process import Process
 from gilk.targets.restore import restore
+from gilk.targets.selecting import PatternPid
 from gilk.targets.startup import start
 
 if TYPE_CHECKING:
@@ -115,13 +117,13 @@ def launch(command: Sequence[str], environment: dict[str, str] | None = None, di
 
 def hold(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
     """Attach to each of the processes once, and launch the command, if there is one; returns the processes, the
-    launched one last.
+    launched one last. Those that a pattern has chosen and that have ended are left out, if there are others.
 
     If one cannot be had, all are let go. Raises TargetError.
     """
     held: list[Process] = []
     try:
-        held += [process.attach(pid) for pid in dict.fromkeys(pids)]
+        _attach(pids, held)
         if command:
             held.append(start(list(command)))
     except BaseException:
@@ -130,3 +132,17 @@ def hold(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
             one.close()
         raise
     return held
+
+
+def _attach(pids: Sequence[int], held: list[Process]) -> None:
+    """Attach to the processes, and add each to ``held``. Raises TargetError."""
+    ended: TargetError | None = None
+    for pid in dict.fromkeys(pids):
+        try:
+            held.append(process.attach(pid))
+        except TargetError as error:
+            if error.slug != "no-such-process" or not isinstance(pid, PatternPid):
+                raise
+            ended = error
+    if ended is not None and not held:
+        raise ended

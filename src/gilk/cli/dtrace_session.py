@@ -116,10 +116,11 @@ def _list(consumer: d_programs.Consumer, messages: Messages, manner: Manner, out
     output.begin(consumer)
     if not manner.as_json:
         output.say(LISTING_HEADER)
-    for probe in probes:
-        output.take(d_programs.events.Listed(probe))
-        if manner.verbose:
-            output.say(tell_probe(consumer.probe_stability(probe)))
+    found = consumer.probe_stabilities(probes) if manner.verbose else ((probe, None) for probe in probes)
+    for probe, more in found:
+        output.take(d_programs.events.Listed(probe, more))
+        if more is not None and not manner.as_json:
+            output.say(tell_probe(more))
     for description in enabled.unmatched:
         output.remark(messages.error(f"failed to match {description}: No probe matches description"))
 

@@ -16,6 +16,7 @@ from gilk.cli.progress import in_lines
 from gilk.errors import UsageError
 from gilk.render import flame, flow_table, flow_tree, output, timeline
 from gilk.render import source as lines_shown
+from gilk.render import stacks as stacks_drawn
 from gilk.render.names import with_names
 from gilk.render.text import cell
 from gilk.render.trace import load, to_json, to_text
@@ -40,6 +41,9 @@ _SAMPLES, _LINES = 10, 200
 @click.option(
     "--flame", "picture", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.svg", help="Make a flame graph."
 )
+@click.option(
+    "--of", "stacks", default="", metavar="NAME", help="With --flame, of a file of D's events: the aggregation, as @a."
+)
 @click.option("--tree", is_flag=True, help="Print the tree of calls.")
 @click.option("--table", is_flag=True, help="Print a line per function.")
 @click.option(
@@ -60,9 +64,13 @@ _SAMPLES, _LINES = 10, 200
 @mangled_option
 def show(
     file: Path | None, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None,
-    picture: Path | None, tree: bool, table: bool, depth: int, least: int, source: str | None,
+    picture: Path | None, stacks: str, tree: bool, table: bool, depth: int, least: int, source: str | None,
 ) -> None:  # fmt: skip
     """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
+    if picture is not None and file is not None and _has_events(file):
+        return _show_stacks(file, picture, stacks, as_json)
+    if stacks:
+        raise UsageError("usage", "--of is about --flame of a file of events of a D program")
     if file is None:
         if not page and source in (None, "*"):
             raise UsageError("usage", "there is no FILE", "gilk show FILE; gilk show --help has the rest")
@@ -105,3 +113,19 @@ def show(
             text = "" if as_json else to_text(shown, number)
             found = to_json(trace, number) if as_json else {}
     click.echo(json.dumps(with_names(found)) if as_json else text, nl=as_json)
+
+
+def _has_events(file: Path) -> bool:
+    from gilk.render.d import event_file  # here: other uses need not wait for it
+
+    return event_file.is_one(file)
+
+
+def _show_stacks(file: Path, picture: Path, name: str, as_json: bool) -> None:
+    """Draw the stacks in a file of events as a flame graph."""
+    from gilk.render.d.stack_file import stacks_of  # here: other uses need not wait for it
+
+    found = stacks_of(file, name)
+    output.write(picture, [stacks_drawn.flame(found, file.name)])
+    told = {"flame": {"file": str(picture), "total": sum(one.count for one in found)}}
+    click.echo(json.dumps(told) if as_json else str(picture))

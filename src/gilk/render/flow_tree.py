@@ -58,6 +58,18 @@ def tree_text(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> str
     return "".join(f"{line}\n" for line in lines)
 
 
+def joined_text(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> str:
+    """The calls of all threads as one tree, without names of threads; ends with a newline."""
+    paths = of_flow(flow)
+    running = np.bincount(paths.of[flow.is_state(CallState.OPEN)], minlength=len(paths.parent))
+    thread = _Thread("", paths, running, missing_below(flow), source)
+    rows = list(_rows(thread, limits))
+    shown = rows[: limits.lines or None]
+    more = [f"and {plural(len(rows) - len(shown), 'line')} more"] if len(rows) > len(shown) else []
+    lines = [f"{'total':>9} {'self':>9} {'calls':>8}", *(_text(thread, *row) for row in shown), *more]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def tree_json(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> list[Json]:
     """The tree as JSON: [{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; a node also
     has `not_followed` if it calls such functions, and `line` if ``source`` knows it.

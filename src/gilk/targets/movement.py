@@ -277,12 +277,19 @@ class Movement:
                     yield of_word(found.slot, self._through(found.address, old, new), found.address, True)
 
     def are_called(self, threads: dict[int, Thread]) -> bool:
-        """Whether a thread is in a function of the program that an instrument has called, or that has advice: it will
-        come back to gilk's memory."""
+        """Whether a thread is in a function of the program that an instrument or advice has called, or that has advice:
+        it will come back to gilk's memory."""
         held = self._held()
         bases = {thread.registers.gs_base for thread in threads.values()}
         advised_calls = any(True for base in bases for _ in advised.resumptions(held, self._memory, base))
-        return advised_calls or any(map(self._calling_out, threads.values()))
+        return advised_calls or self._in_advice(threads) or any(map(self._calling_out, threads.values()))
+
+    def _in_advice(self, threads: dict[int, Thread]) -> bool:
+        """Whether the advice of a thread is running, perhaps below a signal handler on another stack."""
+        held, registers = self._held(), [thread.registers for thread in threads.values()]
+        return any(
+            advised.is_on_stack(held, one.rsp) or advised.left(held, self._memory, one.gs_base) for one in registers
+        )
 
     def are_out(self, threads: dict[int, Thread]) -> bool:
         """Whether no thread is in gilk's memory, nor waits in a handler to go on there."""

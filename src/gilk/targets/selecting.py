@@ -42,6 +42,10 @@ class Seen:
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - self.born / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
+class PatternPid(int):
+    """The number of a process that was chosen by what it is, not by number: it may have ended since."""
+
+
 def look_at(pid: int) -> Seen | None:
     """The process with this number; None if it has ended, is a thread of the kernel's own, or may not be looked
     into."""
@@ -127,10 +131,10 @@ def chosen(
     groups: Iterable[str] = (),
 ) -> tuple[int, ...]:  # fmt: skip
     """The numbers given, then those of processes whose names match, of all descendants of ancestors, of users, and of
-    control groups: each once, in this order. Raises TargetError `no-such-process` where one of these means no process,
-    UsageError `no-such-user`."""
+    control groups, as PatternPid: each once, in this order. Raises TargetError `no-such-process` where one of these
+    means no process, UsageError `no-such-user`."""
     there = processes()
-    found = list(pids)
+    found = list[int]()
     for glob in globs:
         found += sorted(_some(named(there, glob), f"no process is called {glob!r}"))
     for ancestor in ancestors:
@@ -139,7 +143,7 @@ def chosen(
         found += sorted(_some(of_user(there, user), f"user {user} has no processes"))
     for group in groups:
         found += sorted(_some(in_group(there, group), f"there is no process in a control group {group!r}"))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*pids, *map(PatternPid, found))))
 
 
 def _some(found: set[int], why: str) -> set[int]:

@@ -114,7 +114,11 @@ def _tally(stored: Stored) -> Tally:
 
 def _accept(found: pa.Schema) -> None:
     if EVENTS_KEY in (found.metadata or {}):
-        raise StoreError("bad-trace", "events of a D program, not samples", "gilk query FILE SQL reads them")
+        raise StoreError(
+            "bad-trace",
+            "events of a D program, not samples",
+            "gilk query FILE SQL reads them, and gilk show --flame draws their stacks",
+        )
     expected = schema({0, *(number for name, number in _MARKS.items() if name in found.names)})
     if not found.equals(expected):
         raise StoreError("bad-trace", "its columns are not those of samples")

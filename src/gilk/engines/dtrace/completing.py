@@ -21,8 +21,9 @@ from gilk.engines.dtrace.consumer import Consumer
 from gilk.errors import GilkError
 from gilk.image import demangle
 from gilk.image.lookup import SourceName
+from gilk.lang.d.meaning.locals import MODULE as LOCAL
 from gilk.lang.d.passes.state import Invocation
-from gilk.lang.d.probes import Description
+from gilk.lang.d.probes import Description, described
 from gilk.lang.d.writing.offered import OfferedWord, chosen, is_fit, own_words, takes_aggregations
 from gilk.lang.d.writing.opening import Opening, OpeningKind, opening
 from gilk.lang.d.writing.outline import ItemPart, OutlineItem, outline
@@ -34,6 +35,7 @@ from gilk.targets.process import Process
 from gilk.values import dataclass
 
 MOST: Final = 100  # how many words are offered
+_PLACES: Final = 64  # how many places of a clause are looked at for variables
 _TICKS: Final = (
     ("tick-1s", "once a second"), ("tick-10s", "every ten seconds"), ("tick-100ms", "ten times a second"),
     ("profile-97", "97 times a second, in each thread that runs"), ("profile-997", "997 times a second, likewise"),
@@ -78,6 +80,8 @@ def _all(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWor
             return
         case OpeningKind.PROBE:
             yield from _of_probes(consumer, there)
+        case OpeningKind.SYMBOL if there.word.partition("`")[0] == LOCAL:
+            yield from _locals(consumer, source, there)
         case OpeningKind.SYMBOL:
             yield from _symbols(consumer, there.word)
         case OpeningKind.AGGREGATION:
@@ -92,6 +96,8 @@ def _all(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWor
                 yield from (OfferedWord(name, "inline", "of a library") for name in own)
             if consumer.there is not None and there.kind in (OpeningKind.STATEMENT, OpeningKind.EXPRESSION):
                 yield from _kernels().facts()
+            elif consumer.process is not None and there.kind is OpeningKind.EXPRESSION:
+                yield OfferedWord(LOCAL, "keyword", "local`k: a variable of the function", goes_on=True)
 
 
 # The program's own names.
@@ -193,6 +199,24 @@ def _end_of_descriptions(item: OutlineItem) -> int:
 
 
 # The process's names.
+
+
+def _locals(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWord]:
+    """The variables of functions that can be read at the probes of the clause; behind a function, those of its inlined
+    calls."""
+    if consumer.process is None or there.item is None:
+        return
+    from gilk.engines.dtrace.readable_locals import readable_at  # imported here: few programs need it
+
+    head = f"{source[there.item.start : _end_of_descriptions(there.item)]} {{ }}"
+    probes = _understood(consumer, source, there).probes_of(head)
+    function = there.word.partition("`")[2]
+    with suppress(GilkError):
+        for each in readable_at(consumer.process, [described(probe) for probe in probes], _PLACES):
+            if each.function == function:
+                yield OfferedWord(each.name, "local", each.type)
+            elif not function:
+                yield OfferedWord(each.function, "function", "inlined there", goes_on=True)
 
 
 def _of_probes(consumer: Consumer, there: Opening) -> Iterator[OfferedWord]:

@@ -157,9 +157,9 @@ class Consumer:
             for text in self.texts
         ]
 
-    def probe_stability(self, probe: DProbe) -> ProbeStability:
-        """The stability of a probe's name and arguments (-v)."""
-        return verbose.of_probe(self.compiled, probe)
+    def probe_stabilities(self, probes: Iterable[DProbe]) -> Iterator[tuple[DProbe, ProbeStability]]:
+        """Each probe with the stability of its name and arguments, and the variables that can be read there (-v)."""
+        return verbose.of_probes(self.compiled, self.enabled, self.process, probes)
 
     def program_stability(self, text: ProgramText) -> ProgramStability:
         """The stability of a program (-v)."""

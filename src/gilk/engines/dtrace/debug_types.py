@@ -31,7 +31,7 @@ _TAGS = {
     "typedef": frozenset((TAG_TYPEDEF,)),
 }
 _NAMED = frozenset((TAG_TYPEDEF, TAG_BASE, 0x13, 0x02, 0x17, TAG_ENUM))
-_FLOAT, _SIGNED = 4, (0x05, 0x06, 0x0D)
+_COMPLEX, _FLOAT, _SIGNED = 3, 4, (0x05, 0x06, 0x0D)
 _SIZES = (1, 2, 4, 8)
 _ENDLESS = (-1, (1 << 32) - 1, (1 << 64) - 1)  # the last index that compilers write for an array without an end
 _PLUS_CONSTANT = 0x23
@@ -63,7 +63,7 @@ class DebugTypes:
         return None
 
     def of(self, entry: DebugEntry) -> Type:
-        """The type of a variable's entry. Raises ImageError."""
+        """The type of a variable's entry, or of a function's result. Raises ImageError."""
         return self._of(entry)
 
     def function(self, name: str) -> tuple[Type, tuple[Type, ...]] | None:
@@ -104,11 +104,13 @@ class DebugTypes:
     # Types.
 
     def _of(self, entry: DebugEntry) -> Type:
-        """The type that an entry refers to; void if it refers to none."""
-        found = entry.referred(AT_TYPE)
-        if found is None:
-            origin = entry.referred(AT_ORIGIN) or entry.referred(AT_SPECIFICATION)
-            found = origin.referred(AT_TYPE) if origin is not None else None
+        """The type that an entry refers to, or one of those that it stands for; void if it refers to none."""
+        found, at = entry.referred(AT_TYPE), entry
+        for _ in range(DEEPEST):
+            origin = at.referred(AT_ORIGIN) or at.referred(AT_SPECIFICATION)
+            if found is not None or origin is None:
+                break
+            found, at = origin.referred(AT_TYPE), origin
         return types.VOID if found is None else self._type(found)
 
     def _type(self, entry: DebugEntry) -> Type:
@@ -133,6 +135,8 @@ class DebugTypes:
         size, encoding = self._size(entry), entry.number(AT_ENCODING)
         if encoding == _FLOAT and size:
             return Float(entry.name, size)
+        if encoding == _COMPLEX and size:
+            return Array(Float(entry.name.replace("complex", "").strip(), size // 2), 2)
         if size not in _SIZES:
             return Array(types.UINT64, size // 8)  # __int128
         known = types.basic(tuple(entry.name.split()))

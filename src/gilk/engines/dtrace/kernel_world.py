@@ -175,7 +175,7 @@ class KernelWorld:
             found = self._function(owner, description.function)
             if found is not None:
                 value, given = found
-                return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
+                return placed(given, value) if description.name == "entry" else ((INT64, 0), *returned(value))
         return None
 
     def _is_call(self, description: Description) -> bool:

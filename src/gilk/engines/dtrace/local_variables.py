@@ -7,27 +7,25 @@ to make, so there the code is looked at, too (analysis/first_stores.py).
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
-from pathlib import Path
+from collections.abc import Iterator
+from functools import cached_property
 
 from iced_x86 import Instruction
 
 from gilk.analysis.first_stores import Written, frame_written, register_written
 from gilk.analysis.graph import REGISTERS
-from gilk.engines.dtrace.debug_types import DebugTypes
+from gilk.engines.dtrace.image_debug import ImageDebug, image_debug
 from gilk.engines.dtrace.local_expressions import PlacedLocal, Unplaced, Why, placed, pointer_to
 from gilk.engines.dtrace.local_frame import LocalFrame
 from gilk.errors import ImageError
-from gilk.image.dwarf import sections
 from gilk.image.dwarf.arguments import arguments
-from gilk.image.dwarf.entries import Entries
 from gilk.image.dwarf.locations import AT_LOCATION, constant, expression
-from gilk.image.dwarf.variables import FunctionScope, ScopedVariable, Variables
+from gilk.image.dwarf.variables import FunctionScope, ScopedVariable
 from gilk.image.value_place import RBP, RSP
 from gilk.lang.facts import CALL_ARGUMENTS
 from gilk.lang.ir import Constant
 from gilk.lang.machine import Reg
-from gilk.lang.types import UINT64, Type, size_of
+from gilk.lang.types import UINT64, Record, Type, size_of
 from gilk.providers.probe import ProbeSite
 from gilk.targets import lines
 from gilk.targets.base import Code
@@ -36,6 +34,10 @@ from gilk.values import dataclass
 _PASSED_IN = frozenset(REGISTERS.index(name) for name in CALL_ARGUMENTS)
 _WORD = 8
 _LATEST = 1 << 31  # of several statements that begin at one instruction, the view of the last
+
+
+#: Parts of a variable, each with its offset and its size in bytes.
+Parts = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +53,6 @@ class LocalPlace:
         return self.why not in (Why.NO_DEBUG_INFORMATION, Why.NOT_IN_SCOPE)
 
 
-class DebugVariables:
-    """The variables and types in the debug information of one image."""
-
-    def __init__(self, name: str, entries: Entries) -> None:
-        self.types = DebugTypes(name.replace(":", "_"), entries)
-        self.variables = Variables(entries)
-
-
-def debug_variables(path: Path) -> DebugVariables | None:
-    """The variables of an image; None if it has no debug information."""
-    return _debug_variables(path, lines.state(path))
-
-
-@lru_cache(maxsize=4)
-def _debug_variables(path: Path, _state: tuple[int, ...]) -> DebugVariables | None:
-    try:
-        found = sections.read(path)
-    except ImageError:
-        return None
-    return None if found is None else DebugVariables(str(path), Entries(found))
-
-
 class Whereabouts:
     """The instruction of a probe, and the variables in scope there."""
 
@@ -81,8 +61,8 @@ class Whereabouts:
         self._is_after = site.point.after
 
     @cached_property
-    def _debug(self) -> DebugVariables | None:
-        return debug_variables(self._loaded.path)
+    def _debug(self) -> ImageDebug | None:
+        return image_debug(self._loaded.path)
 
     @cached_property
     def scope(self) -> FunctionScope | None:
@@ -91,15 +71,19 @@ class Whereabouts:
         except ImageError:
             return None
 
+    def named(self) -> list[tuple[str, str]]:
+        """The variables in scope, each by the function inlined here whose it is, "" for the one around, and by its
+        name."""
+        found = self.scope.variables if self.scope is not None else ()
+        return list(dict.fromkeys((each.inlined, each.name) for each in found))
+
     def names(self, function: str) -> list[str]:
         """The names of the variables in scope."""
-        found = self.scope.variables if self.scope is not None else ()
-        return list(dict.fromkeys(each.name for each in found if each.inlined == function))
+        return [name for inlined, name in self.named() if inlined == function]
 
     def inlined_with(self, name: str) -> list[str]:
         """The functions inlined here that have a variable of that name."""
-        found = self.scope.variables if self.scope is not None else ()
-        return list(dict.fromkeys(each.inlined for each in found if each.inlined and each.name == name))
+        return [inlined for inlined, each in self.named() if inlined and each == name]
 
     def local(self, function: str, name: str) -> LocalPlace:
         """The variable ``name`` of the function around, or of ``function``, which is inlined here."""
@@ -150,19 +134,19 @@ class Whereabouts:
         frame = LocalFrame(self._code.image(self._loaded.path), scope, self.address)
         found = placed(told, frame, self._loaded.bias)
         if isinstance(variable.entry.attributes.get(AT_LOCATION), bytes):
-            return self._once_written(scope, variable, found, frame, max(size_of(type_, 1), 1))
+            return self._once_written(scope, variable, found, frame, tuple(_parts(type_)))
         return found
 
     def _once_written(
-        self, scope: FunctionScope, variable: ScopedVariable, found: PlacedLocal, frame: LocalFrame, size: int
+        self, scope: FunctionScope, variable: ScopedVariable, found: PlacedLocal, frame: LocalFrame, parts: Parts
     ) -> PlacedLocal:
         """The place, which debug information tells for the whole function, if something has been written there by
-        now. Raises Unplaced."""
+        now, to each of the ``parts`` of the variable. Raises Unplaced."""
         if variable.is_parameter and found.register in _PASSED_IN:
             return found  # it is left where it was passed
         for number in found.by:
             self._check_set(scope, variable, number, frame)
-        written = self._written(scope, found, frame, size)
+        written = self._written(scope, found, frame, parts)
         if written is None or written.surely or (written.perhaps and not variable.is_parameter):
             return found
         if variable.is_parameter and not variable.inlined and self.address == scope.entry:
@@ -180,7 +164,7 @@ class Whereabouts:
         if not made:
             raise Unplaced(Why.NOT_STORED_YET)
 
-    def _written(self, scope: FunctionScope, found: PlacedLocal, frame: LocalFrame, size: int) -> Written | None:
+    def _written(self, scope: FunctionScope, found: PlacedLocal, frame: LocalFrame, parts: Parts) -> Written | None:
         """Whether a place has been written; None if it has been before the function began, or has its value from
         elsewhere."""
         if found.register is not None:
@@ -190,12 +174,12 @@ class Whereabouts:
         offset = None if found.address is None else frame.offset(found.address)
         pointer = pointer_to(found.address) if found.address is not None and offset is None else None
         if pointer is not None:
-            offset, size = frame.offset(pointer), _WORD
+            offset, parts = frame.offset(pointer), ((0, _WORD),)
         if offset is None or offset >= 0:
             return None
         block, goes_on = self._run(scope)
-        done = frame_written(block, frame.found_by, offset, size)
-        return Written(done.surely, done.perhaps or goes_on)
+        each = [frame_written(block, frame.found_by, offset + start, size) for start, size in parts]
+        return Written(all(done.surely for done in each), any(done.perhaps for done in each) or goes_on)
 
     def _run(self, scope: FunctionScope) -> tuple[list[Instruction], bool]:
         """The instructions of the function's first block that have surely run by now, and whether others may have."""
@@ -215,3 +199,12 @@ class Whereabouts:
             if each.name == variable.name and each.number is not None:
                 return PlacedLocal(value=Reg(CALL_ARGUMENTS[each.number]))
         raise Unplaced(Why.NOT_STORED_YET)
+
+
+def _parts(type_: Type, offset: int = 0) -> Iterator[tuple[int, int]]:
+    """The parts of a variable between which there may be padding, which nobody writes."""
+    if isinstance(type_, Record) and type_.kind == "struct" and type_.members:
+        for member in type_.members:
+            yield from _parts(member.type, offset + member.offset)
+    else:
+        yield offset, max(size_of(type_, 1), 1)

@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.world import SymbolContext
-from gilk.image.dwarf.sections import Sections
 from gilk.image.model import Image
 from gilk.lang.d.probes import described
 from gilk.lang.types import Record, Type
 from gilk.targets.base import Loaded
 from gilk.targets.kernel.users import UserFile, UserProcesses
 from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.dtrace.image_debug import ImageDebug
 
 _PID = re.compile(r"pid([0-9]{1,10})\Z")
 
@@ -35,8 +38,11 @@ class _Traced:
     def image(self, path: Path) -> Image:
         return self.users.image(self._files[path])
 
-    def sections(self, loaded: Loaded) -> Sections | None:
-        return self.users.debug(self._files[loaded.path])
+    def debug(self, loaded: Loaded) -> ImageDebug | None:
+        from gilk.engines.dtrace.image_debug import ImageDebug  # imported here: few programs need it
+
+        found = self.users.debug(self._files[loaded.path])
+        return None if found is None else ImageDebug(loaded.path, found)
 
     @cached_property
     def _files(self) -> dict[Path, UserFile]:
@@ -78,5 +84,5 @@ class UserWorld:
         if number not in self._worlds:
             pids = dict(self.users.meant(f"pid{number}")).get(number, ())
             traced = _Traced(self.users, int(number), pids)
-            self._worlds[number] = SymbolContext(traced, sections=traced.sections)
+            self._worlds[number] = SymbolContext(traced, read_debug=traced.debug)
         return self._worlds[number]

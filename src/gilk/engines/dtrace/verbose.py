@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import reduce
 
 from gilk.engines.dtrace.compiled import Compiled, ProgramText
+from gilk.engines.dtrace.enabling import Enabled
 from gilk.lang.d.probes import Description, DProbe, described
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
+from gilk.targets.base import Code
 
 
 def of_description(compiled: Compiled, description: Description) -> ProbeStability:
@@ -17,8 +21,17 @@ def of_description(compiled: Compiled, description: Description) -> ProbeStabili
     return ProbeStability(provider.of(description), provider.args, types)
 
 
-def of_probe(compiled: Compiled, probe: DProbe) -> ProbeStability:
-    return of_description(compiled, Description(probe.provider, probe.module, probe.function, probe.name))
+def of_probes(
+    compiled: Compiled, enabled: Enabled, process: Code | None, probes: Iterable[DProbe]
+) -> Iterator[tuple[DProbe, ProbeStability]]:
+    """Each probe with its stability, and with the variables that can be read at its places in the process."""
+    from gilk.engines.dtrace.readable_locals import readable  # imported here: few programs need it
+
+    sites = {probe.number: made.sites for probe, made in enabled.in_process}
+    for probe in probes:
+        found = of_description(compiled, Description(probe.provider, probe.module, probe.function, probe.name))
+        locals_ = readable(process, sites.get(probe.number, ())) if process is not None else ()
+        yield probe, replace(found, locals=locals_)
 
 
 def of_program(compiled: Compiled, program: ProgramText) -> ProgramStability:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from gilk.engines.dtrace import own_kernel
 from gilk.engines.dtrace.named_types import HasTypes, completed, types_named
-from gilk.engines.dtrace.parameters import placed, returned
+from gilk.engines.dtrace.parameters import CallSignature, returned
 from gilk.engines.dtrace.renamed import Renamed
 from gilk.errors import ImageError
 from gilk.image.model import ElfSymbol as Row
-from gilk.image.model import Image, SymbolKind
+from gilk.image.model import FunctionSpan, Image, SymbolKind
 from gilk.lang.d.meaning.world import LocalVariable, Symbol
 from gilk.lang.d.probes import described, is_glob
 from gilk.lang.types import INT64, Record, Type
@@ -24,7 +24,8 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.debug_types import DebugTypes
-    from gilk.image.dwarf.sections import Sections
+    from gilk.engines.dtrace.image_debug import ImageDebug
+    from gilk.engines.dtrace.signatures import FunctionNames
     from gilk.targets.base import Loaded, Target
 
 #: The providers that are always there; programs and libraries may have others (USDT).
@@ -41,10 +42,10 @@ class HasImages(Protocol):
     def image(self, path: Path) -> Image: ...
 
 
-def _of_file(loaded: Loaded) -> Sections | None:
-    from gilk.image.dwarf import sections  # imported here: few programs need it
+def _of_file(loaded: Loaded) -> ImageDebug | None:
+    from gilk.engines.dtrace.image_debug import image_debug  # imported here: few programs need it
 
-    return sections.read(loaded.path)
+    return image_debug(loaded.path)
 
 
 @dataclass
@@ -52,14 +53,15 @@ class SymbolContext:
     """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept. Types that the process does not have
     are those of the kernel that gilk runs on.
 
-    ``sections``: reads an image's debug information.
+    ``read_debug``: reads an image's debug information; it may raise ImageError.
     """
 
     process: HasImages | None
     number: int = 0  # the pid by which programs name the process, if not its own (renamed.py)
-    sections: Callable[[Loaded], Sections | None] = _of_file
+    read_debug: Callable[[Loaded], ImageDebug | None] = _of_file
     in_kernel = False
-    _types: dict[str, DebugTypes | None] = field(default_factory=dict)
+    _read: dict[str, ImageDebug | None] = field(default_factory=dict)  # by the path of the image
+    _names: dict[str, FunctionNames] = field(default_factory=dict)  # likewise
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
     _locals: dict[tuple[str, str, str], LocalVariable | None] = field(default_factory=dict)
@@ -84,17 +86,17 @@ class SymbolContext:
                 yield loaded
 
     def _debug(self, loaded: Loaded) -> DebugTypes | None:
-        key = str(loaded.path)
-        if key not in self._types:
-            from gilk.engines.dtrace.debug_types import DebugTypes  # imported here: few programs need it
-            from gilk.image.dwarf.entries import Entries
+        found = self._image_debug(loaded)
+        return None if found is None else found.types
 
+    def _image_debug(self, loaded: Loaded) -> ImageDebug | None:
+        key = str(loaded.path)
+        if key not in self._read:
             try:
-                found = self.sections(loaded)
+                self._read[key] = self.read_debug(loaded)
             except ImageError:
-                found = None
-            self._types[key] = None if found is None else DebugTypes(key.replace(":", "_"), Entries(found))
-        return self._types[key]
+                self._read[key] = None
+        return self._read[key]
 
     def provider(self, name: str) -> bool:
         if name in _PROVIDERS or self.process is None:
@@ -138,7 +140,8 @@ class SymbolContext:
         return next((each.completed(record) for key, each in self._known() if key == path), record)
 
     def _known(self) -> list[tuple[str, DebugTypes]]:
-        return [(key.replace(":", "_"), each) for key, each in self._types.items() if each is not None]
+        found = self._read.items()
+        return [(key.replace(":", "_"), each.types) for key, each in found if each is not None]
 
     # Symbols.
 
@@ -199,10 +202,9 @@ class SymbolContext:
         for loaded in self._images(description.module):
             if self._foreign(loaded, description.function):
                 return None
-            found = self._function(loaded, description.function)
+            found = self._signature(loaded, description.function)
             if found is not None:
-                value, given = found
-                return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
+                return found.arguments if description.name == "entry" else ((INT64, 0), *returned(found.result))
         return None
 
     def foreign(self, probe: str) -> str:
@@ -231,29 +233,44 @@ class SymbolContext:
             yield from (loaded for loaded in self.process.loaded() if loaded.is_meant(module))
 
     def _foreign(self, loaded: Loaded, name: str) -> str:
-        """The language of the function of that name, if it does not call as C does; if the name is empty, of any
+        """The language of the functions of that name, if they do not call as C does; if the name is empty, of any
         function of the image."""
-        debug, image = self._debug(loaded), self._image(loaded)
-        if debug is None or image is None:
+        from gilk.engines.dtrace import signatures  # imported here, as above
+
+        debug = self._image_debug(loaded)
+        if debug is None:
             return ""
         if not name:
-            return debug.foreign()
-        span = next((each for each in image.spans if name in (each.name, *each.aliases)), None)
-        return debug.foreign((name, span.name, *span.aliases)) if span is not None else ""
+            return debug.types.foreign()
+        try:
+            found = (signatures.language(debug, span, name) for span in self._named(loaded, name))
+            return next(filter(None, found), "")
+        except ImageError:
+            return ""
 
-    def _function(self, loaded: Loaded, name: str) -> tuple[Type, tuple[Type, ...]] | None:
-        image, debug = self._image(loaded), self._debug(loaded)
-        span = next((each for each in image.spans if name in (each.name, *each.aliases)), None) if image else None
-        if span is None or debug is None:
+    def _signature(self, loaded: Loaded, name: str) -> CallSignature | None:
+        """The signature of the functions of that name; None if it is not known, or if theirs differ."""
+        from gilk.engines.dtrace import signatures  # imported here, as above
+
+        debug = self._image_debug(loaded)
+        if debug is None:
             return None
-        for each in dict.fromkeys((name, span.name, *span.aliases)):
-            try:
-                found = debug.function(each)
-            except ImageError:
-                return None
-            if found is not None:
-                return found
-        return None
+        try:
+            found = [signatures.signature(debug, span) for span in self._named(loaded, name)]
+        except ImageError:
+            return None
+        return found[0] if found and all(each == found[0] for each in found) else None
+
+    def _named(self, loaded: Loaded, name: str) -> list[FunctionSpan]:
+        """The functions of an image that the name means in a description of a pid probe."""
+        from gilk.engines.dtrace.signatures import FunctionNames  # imported here, as above
+
+        image, key = self._image(loaded), str(loaded.path)
+        if image is None:
+            return []
+        if key not in self._names:
+            self._names[key] = FunctionNames(image)
+        return self._names[key].meant(name)
 
 
 def _row(image: Image, name: str) -> Row | None:

@@ -73,11 +73,23 @@ class Variables:
     def scope(self, address: int) -> FunctionScope | None:
         """The function that contains a link-time address; None if the debug information has none. Raises
         ImageError."""
+        found = self._around(address)
+        if found is None:
+            return None
+        unit, code, function = found
+        return FunctionScope(unit, function, code, tuple(self._in_scope(function, unit, address, "", 0)))
+
+    def function(self, start: int) -> DebugEntry | None:
+        """The function that begins at a link-time address; None if the debug information has none. Raises
+        ImageError."""
+        found = self._around(start)
+        return found[2] if found is not None and found[1][0][0] == start else None
+
+    def _around(self, address: int) -> tuple[DebugUnit, tuple[Range, ...], DebugEntry] | None:
         for unit in (unit for code, unit in self._units if _is_in(code, address)):
             for code, function in (each for tags in (_AROUND, _WITHIN) for each in self._of(unit, tags)):
                 if _is_in(code, address):
-                    found = tuple(self._in_scope(function, unit, address, "", 0))
-                    return FunctionScope(unit, function, code, found)
+                    return unit, code, function
         return None
 
     def _of(self, unit: DebugUnit, around: frozenset[int]) -> list[tuple[tuple[Range, ...], DebugEntry]]:

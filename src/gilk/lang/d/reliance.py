@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The stability of a program and of probes, which -v shows."""
+"""The stability of a program and of probes, and the variables that can be read at these, which -v shows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,31 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ReadableLocal:
+    """A variable that can be read at ``places`` of the ``of`` places at which a probe fires. ``function``: the function
+    inlined there whose variable it is, "" for the one around. ``type``: the type's name."""
+
+    function: str
+    name: str
+    type: str
+    places: int
+    of: int
+
+    @property
+    def shown(self) -> str:
+        """The variable as programs name it."""
+        return f"local`{self.function}`{self.name}" if self.function else f"local`{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeStability:
-    """The stability of a probe. ``types``: the types of args[]."""
+    """The stability of a probe. ``types``: the types of args[]. ``locals``: the variables of functions that can be
+    read there, if they were looked for."""
 
     description: Attributes
     arguments: Attributes
     types: tuple[str, ...]
+    locals: tuple[ReadableLocal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

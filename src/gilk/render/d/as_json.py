@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gilk.lang.d.probes import DProbe
+from gilk.lang.d.reliance import ProbeStability
 from gilk.lang.data import Aggregation
 from gilk.lang.types import text as type_text
 from gilk.render.d import distribution
@@ -103,6 +104,17 @@ def _probe(probe: DProbe) -> Json:
     return {"id": probe.number, **{name: string(text) for name, text in names}}
 
 
+def _details(of: ProbeStability) -> Json:
+    return {
+        "stability": str(of.description),
+        "arguments_stability": str(of.arguments),
+        "arguments": list(of.types),
+        "locals": [
+            {"name": each.shown, "type": string(each.type), "places": each.places, "of": each.of} for each in of.locals
+        ],
+    }
+
+
 def _printed(one: events.Printed) -> Json:
     given = {} if one.format is None else {"format": string(one.format)}
     return {"action": one.action, **given, "values": [value(each) for each in one.values]}
@@ -141,7 +153,7 @@ def _fired(one: events.ProbeFired) -> Json:
 
 #: The name in JSON of each type of event, and the function that makes its members.
 _EVENTS: dict[type, tuple[str, Callable[[Any], Json]]] = {
-    events.Listed: ("probe", lambda one: _probe(one.probe)),
+    events.Listed: ("probe", lambda one: {**_probe(one.probe), **(_details(one.more) if one.more is not None else {})}),
     events.Matched: ("matched", lambda one: {"of": one.kind, "name": string(one.name), "probes": one.probes}),
     events.Refused: ("refused", lambda one: {**_probe(one.probe), "why": string(one.reason)}),
     events.Lowered: ("lowered", lambda one: {"option": one.option, "bytes": one.size}),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gilk.lang.d.probes import DProbe
+from gilk.lang.d.reliance import ReadableLocal
 from gilk.lang.d.stability import Attributes
 
 LISTING_HEADER = f"{'ID':>5} {'PROVIDER':>10} {'MODULE':>17} {'FUNCTION':>33} NAME\n"
@@ -15,11 +16,22 @@ def listing(probe: DProbe) -> str:
     return f"{probe.number:5} {probe.provider:>10} {probe.module:>17} {probe.function:>33} {probe.name}\n"
 
 
-def probe_details(probe: Attributes, arguments: Attributes, types: Sequence[str]) -> str:
-    """The text below a probe's line, with -l -v. ``types`` are those of args[]."""
+def probe_details(
+    probe: Attributes, arguments: Attributes, types: Sequence[str], locals_: Sequence[ReadableLocal] = ()
+) -> str:
+    """The text below a probe's line, with -l -v. ``types`` are those of args[]. DTrace has no variables of functions:
+    without any, nothing is said of them."""
     names = "".join(f"\t\targs[{number}]: {name}\n" for number, name in enumerate(types)) or "\t\tNone\n"
     text = _attributes("Probe Description Attributes", probe) + _attributes("Argument Attributes", arguments)
-    return f"{text}\n\tArgument Types\n{names}\n"
+    text = f"{text}\n\tArgument Types\n{names}"
+    if locals_:
+        text += "\n\tVariables of the Function\n" + "".join(f"\t\t{_local(each)}\n" for each in locals_)
+    return f"{text}\n"
+
+
+def _local(one: ReadableLocal) -> str:
+    some = f" (at {one.places} of {one.of} places)" if one.places < one.of else ""
+    return f"{one.shown}: {one.type}{some}"
 
 
 def program_details(kind: str, name: str, probes: Attributes, statements: Attributes) -> str:

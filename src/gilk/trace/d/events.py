@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from gilk.lang.d.probes import DProbe
+from gilk.lang.d.reliance import ProbeStability
 from gilk.lang.data import Aggregation
 from gilk.trace.d.values import Value
 from gilk.values import dataclass
@@ -28,9 +29,10 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A probe that matches, for the option -l."""
+    """A probe that matches, for the option -l. ``more``: what -v adds."""
 
     probe: DProbe
+    more: ProbeStability | None = None
 
 
 @dataclass(frozen=True, slots=True)

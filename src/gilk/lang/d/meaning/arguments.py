@@ -180,7 +180,7 @@ class Arguments:
 
     def _value(self, argument: Argument, number: int, span: Span) -> ir.Expression:
         if argument.number is None:
-            what = f"args[{number}] is not passed in one integer register: {text(argument.type)}"
+            what = f"args[{number}] is not in one integer register, as far as is known: {text(argument.type)}"
             raise Rejected(Tag.D_ARGS_TYPE, span, what)
         if argument.number >= _GIVEN:
             raise Rejected(Tag.D_ARGS_IDX, span, f"args[{number}] is not among the first {_GIVEN} that a probe gives")

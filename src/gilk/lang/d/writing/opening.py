@@ -37,9 +37,10 @@ class Opening:
     """A place for a word. The present word is at ``start`` to ``end``; ``prefix`` is its part before the cursor.
 
     ``fields``: the earlier fields of a description. ``base``: the start and end of the text of the operand that has the
-    member, with ``arrow`` if its operator is an arrow. ``word``: the scope, the tag's kind, the module, the function
-    whose argument it is, or ``declaration`` where a declaration begins. ``first``: nothing comes before it in its item.
-    ``called``: a bracket follows.
+    member, with ``arrow`` if its operator is an arrow. ``word``: the scope, the tag's kind, the module (``local`` for
+    variables of functions, or that with a backquote and an inlined function), the function whose argument it is, or
+    ``declaration`` where a declaration begins. ``first``: nothing comes before it in its item. ``called``: a bracket
+    follows.
     """
 
     kind: OpeningKind
@@ -69,6 +70,7 @@ LONGEST_WORD: Final = 4096  # letters of a word that anything is looked up for
 _PRAGMA = re.compile(r"#\s*pragma\s+D\s+option\s+(\w*)\Z", re.ASCII)
 _LINE = re.compile(r"[^\n]*\n")
 _SYMBOL = re.compile(r"([\w.+-]*)`(\w*)\Z", re.ASCII)
+_LOCAL = re.compile(r"(?<![\w`])(local(?:`\w+)?)`(\w*)\Z", re.ASCII)
 _CALLED = re.compile(r"[ \t]*\(")
 _REST = re.compile(r"\w*", re.ASCII)
 _FIELD_REST = re.compile(r"[-$\w.`?*\\\[\]!]*", re.ASCII)
@@ -148,7 +150,8 @@ def fields_of(written: str) -> list[str]:
 
 def _in_code(source: str, found: Outline, at: int) -> Opening:
     piece, pieces = found.piece, found.before
-    symbol = _SYMBOL.search(source, max(0, at - LONGEST_WORD), at)
+    begin = max(0, at - LONGEST_WORD)
+    symbol = _LOCAL.search(source, begin, at) or _SYMBOL.search(source, begin, at)
     if symbol is not None:
         end = _rest(source, at)
         return Opening(OpeningKind.SYMBOL, at - len(symbol[2]), end, symbol[2], word=symbol[1])

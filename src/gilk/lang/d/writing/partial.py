@@ -43,6 +43,12 @@ class PartialProgram:
         for text, _ in zip(texts, range(_MOST_ITEMS), strict=False):
             self._add(ProgramText("script", Source("program", text)))
 
+    def probes_of(self, clause: str) -> tuple[str, ...]:
+        """The probe descriptions of a clause, in which macro variables are replaced."""
+        program = self._parsed(Source("program", clause))
+        found = program.items if program is not None else ()
+        return tuple(probe.text for each in found if isinstance(each, items.Clause) for probe in each.probes)
+
     def type_of(self, clause: str) -> Type | None:
         """The type of the last expression of a clause; None if it has none."""
         program = self._parsed(Source("program", clause))
