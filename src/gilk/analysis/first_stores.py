@@ -18,6 +18,7 @@ _information: Final = InstructionInfoFactory()
 _WRITES: Final = frozenset({OpAccess.WRITE, OpAccess.READ_WRITE})
 _MAY_WRITE: Final = _WRITES | {OpAccess.COND_WRITE, OpAccess.READ_COND_WRITE}
 _CALLS: Final = frozenset({FlowControl.CALL, FlowControl.INDIRECT_CALL})
+_NO_STACK: Final = frozenset({Register.RIP})  # it leads to the program's own data
 _FARTHEST: Final = 1 << 31
 _LARGEST: Final = 1 << 16  # bytes of a variable that are counted one by one
 
@@ -50,8 +51,8 @@ def frame_written(block: Iterable[Instruction], frame: FrameAt, offset: int, siz
     for instruction in block:
         perhaps = perhaps or instruction.flow_control in _CALLS
         for used in _information.info(instruction).used_memory():
-            if used.access not in _MAY_WRITE or used.base == Register.RIP:
-                continue  # no stack is where the program's own data is
+            if used.access not in _MAY_WRITE or used.base in _NO_STACK:
+                continue
             written = _in_frame(instruction, used, frame)
             if written is None or not missing.isdisjoint(written):
                 perhaps = True
