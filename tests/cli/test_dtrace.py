@@ -291,6 +291,7 @@ def test_destructive_actions_run_when_allowed(dtrace: Dtrace) -> None:
         (["-P", "8"], "specifier 8: probe identifier 8 not permitted when specifying providers"),
         (["-m", "9p"], "specifier 9p: probe description :9p:: does not match"),
         (["-i", "2-9"], "specifier 2-9: probe description :::-9 does not match"),
+        (["-i", "77777-2"], "specifier 77777-2: probe description :::-2 does not match"),
         (["-i", "1", "a", "b"], "extraneous argument 'b' ($2 is not referenced)"),
     ],
 )

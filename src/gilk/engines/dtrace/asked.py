@@ -36,7 +36,8 @@ _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
 #: The empty fields that complete a description given by -P, -m or -f; a program may follow the description.
 _REST = {"P": ":::", "m": "::", "f": ":"}
 _WITHOUT_NUMBERS = {"P": "providers", "f": "functions"}  # options whose names do not begin with a digit
-_NUMBERED = re.compile(r"^(\d+)(-\S)")  # the option's number ends after its digits
+#: The option's number, which ends after its digits, and a name behind it. No probe has such a name, so it comes first.
+_NUMBERED = re.compile(r"^(\d+)(-[^\s{/;]+)")
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 #: The name of a program for cpp, as in DTrace: in its complaints, and as __FILE__.
 _INPUT = b"/dev/stdin"
@@ -244,7 +245,7 @@ def _description(letter: str, given: str) -> ProgramText:
     ones."""
     found = _DESCRIBED.match(given)
     if found is None or letter not in _REST:
-        text = _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given
+        text = _NUMBERED.sub(r"\2, \1", given) if letter == "i" else given
         return ProgramText("description", Source(given, text), _no_number(letter, given))
     fields, wanted = found[1].split(":"), 4 - len(_REST[letter])
     refused = _no_number(letter, given)
