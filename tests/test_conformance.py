@@ -181,7 +181,11 @@ def test_tests_about_modules_that_the_suite_has_loaded_are_told_by_their_text(
     from conformance_suite.case import read
 
     (tmp_path / "test").mkdir()
-    for name, text in (("type", "sizeof(struct tun_page)"), ("symbol", "&tun`x"), ("other", "/* tun_page */ int tune;")):
+    for name, text in (
+        ("type", "sizeof(struct tun_page)"),
+        ("symbol", "&tun`x"),
+        ("other", "/* tun_ */ int tune;"),
+    ):
         (tmp_path / f"{name}.d").write_text(text)
     assert not any(read(tmp_path, f"{name}.d").names_a_module for name in ("type", "symbol", "other"))
     (tmp_path / "test" / "modules").write_text("nfs\ntun\n")

@@ -25,6 +25,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.machine import MachineView, OtherMachine
+    from gilk.targets.launch import Until
     from gilk.targets.process import Process
 
 _ENVIRONMENT = "DTRACE_OPT_"
@@ -120,7 +121,8 @@ def on(machine: OtherMachine, asked: Asked) -> Consumer:
 
 
 def _consumer_on(machine: OtherMachine, asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    target = machine.start(asked.command) if asked.command else asked.pid or 0
+    until = _until(options.text("evaltime"))
+    target = machine.start(asked.command, until) if asked.command else asked.pid or 0
     if not asked.command and asked.pid is not None:
         machine.attend((asked.pid, *asked.others), asked.by_number)
     macros = _macros(asked, options, target, machine.own)
@@ -312,14 +314,19 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
         return approached(asked.pid)
     if not asked.command:
         return None
-    from gilk.targets.launch import Until
     from gilk.targets.meeting import rendezvous
     from gilk.targets.startup import start  # imported here: programs without a process do not need it
 
-    until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
-    process = start(list(asked.command), until=until)
+    process = start(list(asked.command), until=_until(evaltime))
     process.meeting = rendezvous(process.pid)
     return process
+
+
+def _until(evaltime: str) -> Until:
+    """The place at which a program of -c is stopped for probes to go in."""
+    from gilk.targets.launch import Until
+
+    return {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
 
 
 def _macros(asked: Asked, options: Options, target: int, own: int = 0) -> Macros:
