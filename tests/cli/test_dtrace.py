@@ -240,7 +240,7 @@ def test_exit_is_not_lost_when_the_buffer_is_full(dtrace: Dtrace) -> None:
         (["-n", "nosuch:::probe"], "probe description nosuch:::probe does not match any probes"),
         (["-s", "/nowhere.d"], "dtrace: failed to open /nowhere.d: No such file or directory"),
         (["-x", "foo", "-n", "BEGIN"], "dtrace: failed to set -x foo: Invalid option name"),
-        (["-p", "1999999999", "-n", "BEGIN"], "dtrace: there is no process 1999999999"),
+        (["-p", "1999999999", "-n", "BEGIN"], "dtrace: No such process\n"),
         (["-n", 'BEGIN { system("true"); }'], "Destructive actions not allowed"),
         (["-n", "BEGIN { pcap((void *)1, 2); }"], "pcap( ) is about the kernel, where no clause runs"),
         (["-c", "sh 'x", "-n", "BEGIN"], "No closing quotation"),
