@@ -10,7 +10,7 @@ It writes its pid to standard error, as a line, and becomes COMMAND. A process t
                 RT_CONSISTENT, link.h), before their constructors run; a program without one at its first instruction
     main        where main() is about to begin. A program that ends before, or whose main() cannot be found, is killed.
 
-It imports the standard library only, for it runs where nothing is installed. Of a tracer that dies the command dies,
+It imports the standard library only, for it runs where nothing is installed. If the tracer dies, the command does,
 too. Children that the command forks before it is at PLACE go on untraced.
 """
 
@@ -42,7 +42,7 @@ _ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void
 _ptrace.restype = ctypes.c_long  # type: ignore[attr-defined]
 
 
-class Ended(Exception):
+class NotHeld(Exception):
     """The command has ended, or has executed another program."""
 
 
@@ -111,8 +111,8 @@ def _mapped_at(pid: int, address: int) -> tuple[int, int, str]:
 # The tracer.
 
 
-class Tracer:
-    """Traces a process from its execve(2) on, up to a place. All methods raise Ended, OSError."""
+class HoldingTracer:
+    """Traces a process from its execve(2) on, up to a place. All methods raise NotHeld, OSError."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -196,7 +196,7 @@ class Tracer:
         """The wait status of the process, which has stopped."""
         _, status = os.waitpid(self._pid, _WALL)
         if not os.WIFSTOPPED(status) or (self._memory >= 0 and status >> 16 == _EVENT_EXEC):
-            raise Ended
+            raise NotHeld
         return status
 
     def _spare(self, address: int, kept: bytes) -> None:
@@ -213,7 +213,7 @@ class Tracer:
 
 def _trace(pid: int, place: str, ready: int) -> None:
     """Trace the process ``pid`` up to the place; a byte to ``ready`` tells that it is traced."""
-    tracer = Tracer(pid)
+    tracer = HoldingTracer(pid)
     tracer.seize()
     os.write(ready, b"!")
     os.close(ready)
@@ -221,7 +221,7 @@ def _trace(pid: int, place: str, ready: int) -> None:
         tracer.wait_for_exec()
         (tracer.run_to_main if place == "main" else tracer.run_until_linked)()
         tracer.leave_stopped()
-    except Ended:
+    except NotHeld:
         pass
     except (LookupError, OSError, struct.error):
         os.kill(pid, signal.SIGKILL)
