@@ -77,7 +77,8 @@ def command(place: str, *words: str, **environment: str) -> Iterator[Held]:
     program = ["/usr/bin/python3", "-I", "-S", "-c", held.text(), place, *words]
     pipe = subprocess.PIPE
     given = {**os.environ, **environment}
-    with subprocess.Popen(program, stdout=pipe, stderr=pipe, start_new_session=True, env=given) as process:
+    # Without a buffer: what readline() had read beyond its line would be lost to communicate().
+    with subprocess.Popen(program, 0, stdout=pipe, stderr=pipe, start_new_session=True, env=given) as process:
         try:
             yield Held(process)
         finally:
