@@ -174,6 +174,25 @@ def test_tests_that_cannot_run_in_another_machine_are_skipped(suite: Path) -> No
     assert results(conformance(suite, "--json", "--only", "*begun_shell*"))["tst.begun_shell.sh"][0] == "passed"
 
 
+def test_tests_about_modules_that_the_suite_has_loaded_are_told_by_their_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    from conformance_suite.case import read
+
+    (tmp_path / "test").mkdir()
+    for name, text in (
+        ("type", "sizeof(struct tun_page)"),
+        ("symbol", "&tun`x"),
+        ("other", "/* tun_ */ int tune;"),
+    ):
+        (tmp_path / f"{name}.d").write_text(text)
+    assert not any(read(tmp_path, f"{name}.d").names_a_module for name in ("type", "symbol", "other"))
+    (tmp_path / "test" / "modules").write_text("nfs\ntun\n")
+    named = {name: read(tmp_path, f"{name}.d").names_a_module for name in ("type", "symbol", "other")}
+    assert named == {"type": True, "symbol": True, "other": False}
+
+
 def test_without_tests_there_is_no_rate(tmp_path: Path) -> None:
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "suite").mkdir()

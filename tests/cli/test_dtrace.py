@@ -240,7 +240,7 @@ def test_exit_is_not_lost_when_the_buffer_is_full(dtrace: Dtrace) -> None:
         (["-n", "nosuch:::probe"], "probe description nosuch:::probe does not match any probes"),
         (["-s", "/nowhere.d"], "dtrace: failed to open /nowhere.d: No such file or directory"),
         (["-x", "foo", "-n", "BEGIN"], "dtrace: failed to set -x foo: Invalid option name"),
-        (["-p", "1999999999", "-n", "BEGIN"], "dtrace: there is no process 1999999999"),
+        (["-p", "1999999999", "-n", "BEGIN"], "dtrace: No such process\n"),
         (["-n", 'BEGIN { system("true"); }'], "Destructive actions not allowed"),
         (["-n", "BEGIN { pcap((void *)1, 2); }"], "pcap( ) is about the kernel, where no clause runs"),
         (["-c", "sh 'x", "-n", "BEGIN"], "No closing quotation"),
@@ -291,6 +291,7 @@ def test_destructive_actions_run_when_allowed(dtrace: Dtrace) -> None:
         (["-P", "8"], "specifier 8: probe identifier 8 not permitted when specifying providers"),
         (["-m", "9p"], "specifier 9p: probe description :9p:: does not match"),
         (["-i", "2-9"], "specifier 2-9: probe description :::-9 does not match"),
+        (["-i", "77777-2"], "specifier 77777-2: probe description :::-2 does not match"),
         (["-i", "1", "a", "b"], "extraneous argument 'b' ($2 is not referenced)"),
     ],
 )

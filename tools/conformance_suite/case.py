@@ -99,6 +99,13 @@ class Case:
         return 1 + min(int(again), _MOST_TRIES) if again.isdigit() else 1
 
     @property
+    def names_a_module(self) -> bool:
+        """Whether the test's text names something of a module of the kernel that the suite has loaded first."""
+        names = "|".join(map(re.escape, modules(self.root)))
+        words = _COMMENT.sub("", self.path.read_text(errors="replace"))
+        return bool(names) and bool(re.search(rf"\b(?:{names})(?:_|`)", words))
+
+    @property
     def stands_alone(self) -> bool:
         """Whether the test's text mentions neither the kernel nor a program to trace, so that the test runs
         anywhere."""
@@ -110,6 +117,12 @@ class Case:
         """The path of the file beside the test with this suffix; the variant for x86-64, if there is one."""
         special = self.path.with_name(f"{self.path.stem}.x86_64{suffix}")
         return special if special.exists() else self.path.with_suffix(suffix)
+
+
+def modules(root: Path) -> list[str]:
+    """The modules of the kernel that the suite has loaded before its tests run."""
+    listed = root / "test" / "modules"
+    return listed.read_text().split() if listed.exists() else []
 
 
 def cases(root: Path) -> Iterator[Case]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,8 +25,8 @@ os.closerange(0, listening.fileno())
 while True:
     listening.accept()[0].close()
 """
-#: What tests of io mount; the machine has no device manager, and loads no module by itself.
-_MODULES = ("modprobe", "-a", "loop", "xfs")
+#: For tests of io, which mount; the machine has no device manager, and loads no module by itself.
+_MODULES = ("loop", "xfs")
 _PREPARING = 60.0  # seconds that each of these may take
 #: Starts the program that is to run already, and has its pid in the place of $_pid in what follows.
 _BEGUN = """{trigger} </dev/null >/dev/null 2>&1 &
@@ -41,10 +41,11 @@ exit $status
 
 def in_guest(
     words: list[str], trigger: str, directory: Path, environment: Mapping[str, str], deadline: float, folder: Path,
-    command: list[str],
+    command: list[str], modules: Sequence[str] = (),
 ) -> Ran:  # fmt: skip
     """Run a command in ``directory`` there; the result is as if it had run here. ``trigger``: a program that begins
-    before, if it is not ""; its pid is $_pid in ``words``. ``folder`` is shared with the machine."""
+    before, if it is not ""; its pid is $_pid in ``words``. ``folder`` is shared with the machine. ``modules``: modules
+    of the kernel that are loaded first, as far as there are any."""
     from gilk.lab import Machine  # imported here: other tests need nothing of gilk but its command
     from gilk.runs.elsewhere import reach
 
@@ -57,7 +58,7 @@ def in_guest(
         shown = shlex.join(words).replace("$_pid", "'\"$begun\"'")  # join() has quoted each word with a $
         text = _BEGUN.format(trigger=trigger, words=shown) if trigger else f"exec {shown}"
         out, errors = bytearray(), bytearray()
-        for prepared in (_MODULES, (sys.executable, "-I", "-S", "-c", _SERVICE)):
+        for prepared in (("modprobe", "-a", *_MODULES, *modules), (sys.executable, "-I", "-S", "-c", _SERVICE)):
             machine.link.run(prepared, timeout=_PREPARING)
         process = machine.link.spawn(
             ["bash", "-c", text], out.extend, errors.extend, directory=str(directory), environment=given

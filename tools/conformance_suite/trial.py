@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from conformance_suite.case import Case
+from conformance_suite.case import Case, modules
 from conformance_suite.comparison import Ran, Verdict, judge
 from conformance_suite.door import INSIDE
 from conformance_suite.guest import in_guest
@@ -57,6 +57,7 @@ def trial(case: Case, manner: Manner) -> Verdict:
     if "skip" in case.directives or expected_to_fail or any(_excludes(each, case) for each in case.exclusions):
         return Verdict("skipped", "the suite says so")
     goes_inside = manner.elsewhere and (case.is_script or _begins_first(case))
+    goes_inside |= bool(manner.inside) and case.names_a_module
     if case.changes_the_machine and not manner.anything and not (goes_inside and manner.inside):
         return Verdict("skipped", "it changes settings of the machine")
     if goes_inside and not manner.inside:
@@ -96,7 +97,8 @@ def _inside(folder: Path, case: Case, command: list[str], deadline: float) -> Ve
     environment = _environment(folder, case, INSIDE / "dtrace", deadline)
     begun = case.trigger if _begins_first(case) else ""
     words = _words(case, folder / INSIDE / "dtrace", environment, "$_pid" if begun else "")
-    ran = in_guest(words, begun, case.root, environment, deadline, folder, command)
+    wanted = modules(case.root) if case.names_a_module else ()
+    ran = in_guest(words, begun, case.root, environment, deadline, folder, command, wanted)
     filtered = _filtered(case, ran, environment)
     return Verdict("skipped", filtered.errors) if filtered.status is None else judge(case, ran, filtered.output)
 

@@ -19,6 +19,7 @@ from gilk.render.d.messages import Messages
 from gilk.render.d.verbose import tell_probe, tell_program
 
 _MANY = 300  # clauses, from which on the compiler takes seconds
+_NO_PROCESS = "No such process"  # DTrace's words; -p has just given the number
 
 
 def carry_out(name: str, asked: d_programs.Asked, manner: Manner) -> int:
@@ -48,8 +49,14 @@ def carry_out(name: str, asked: d_programs.Asked, manner: Manner) -> int:
                     d_programs.write_objects(_scripts(asked), asked.objects, manner.output, interfaces)
             return 0
     except GilkError as error:
-        output.fail(messages.error(error.message), slug=error.slug, message=error.message, hint=error.hint)
+        words = _NO_PROCESS if _is_of_pid(error, asked) else error.message
+        output.fail(messages.error(words), slug=error.slug, message=error.message, hint=error.hint)
         return 1
+
+
+def _is_of_pid(error: GilkError, asked: d_programs.Asked) -> bool:
+    """Whether there is no process of the only number that -p gives on this machine."""
+    return error.slug == "no-such-process" and asked.pid is not None and not asked.others and not asked.machine
 
 
 def _output(manner: Manner, messages: Messages) -> Output:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -285,3 +286,29 @@ def test_malformed_tracepoints_are_refused(kernel: KernelTarget, guest: Guest) -
 def test_unavailable_probes_are_refused_with_the_reason(kernel: KernelTarget, probe: str, why: str) -> None:
     with pytest.raises(NoSuchProbe, match=why):
         program(kernel, f"{probe} {{ }}")
+
+
+def test_waits_for_buffers_of_xfs_are_those_that_ftrace_sees(guest: Guest) -> None:
+    """Their places and sizes agree. The file system waits for bios, too, some of which write, and which are moved on
+    when they are done."""
+    kernel = KernelTarget(guest.link)
+    shell(guest, "modprobe xfs && modprobe null_blk memory_backed=1 gb=1 && mkfs.xfs -q /dev/nullb0 && mkdir -p /tmp/x")
+    shell(guest, BEGIN.format(events="xfs/xfs_buf_iowait xfs/xfs_buf_iowait_done"))
+    text = """
+        io:::wait-start, io:::wait-done /args[1]->dev_statname == "nullb0"/ {
+            printf("%s %s %x %x %d\\n", probename, args[0]->b_flags & B_WRITE ? "W" : "R", args[0]->b_blkno,
+                args[0]->b_bcount / 512, args[0]->b_edev >> 20 == args[1]->dev_major);
+            @read_or_write = min(!(args[0]->b_flags & B_WRITE) != !(args[0]->b_flags & B_READ));
+        }"""
+    try:
+        done = ran(kernel, text, ["sh", "-c", "mount /dev/nullb0 /tmp/x && echo words > /tmp/x/y && umount /tmp/x"])
+        said = shell(guest, END)
+    finally:
+        shell(guest, "rmmod null_blk")
+    theirs = Counter(re.findall(r" xfs_buf_iowait: dev \S+ daddr 0x(\S+) bbcount 0x(\S+) ", said))
+    *lines, exclusive = done.lines
+    rows = [line.split() for line in lines]
+    starts, ends = (Counter((row[2], row[3]) for row in rows if row[0] == name) for name in ("wait-start", "wait-done"))
+    assert starts.total() == ends.total() and all(row[4] == "1" for row in rows) and exclusive.strip() == "1"
+    assert {row[1] for row in rows} == {"R", "W"}
+    assert theirs and not theirs - starts and not theirs - ends

@@ -80,6 +80,28 @@ def test_records_that_do_not_fit_are_counted_as_dropped() -> None:
     assert session.record(1, b"x" * 100), "there is room again"
 
 
+def test_a_record_that_does_not_fit_leaves_the_end_of_the_buffer_to_smaller_ones() -> None:
+    made = shared()
+    session, drops = made.session(cpu=1), Drops(made.memory)
+    assert session.record(1, b"x" * 3000)
+    assert not session.record(2, b"y" * 2000), "it fits neither at the end nor at the start"
+    assert session.record(3, b"z" * 500)
+    assert drops.look() == (Dropped(DropKind.PRINCIPAL, 1, 1),)
+    assert [record.epid for record in Records(made.memory).poll()] == [1, 3]
+
+
+def test_a_large_record_fits_an_empty_buffer_wherever_that_begins() -> None:
+    """It lies at the start: the end of the buffer is skipped, and room again once that has been read."""
+    made = shared()
+    session, reader = made.session(cpu=1), Records(made.memory)
+    assert session.record(1, b"x" * 500)
+    assert [record.epid for record in reader.poll()] == [1]
+    assert not session.record(2, b"y" * 3900)
+    assert reader.poll() == []
+    assert session.record(3, b"z" * 3900)
+    assert [record.epid for record in reader.poll()] == [3]
+
+
 def test_records_later_than_requested_wait() -> None:
     made = shared()
     for time in (50, 10, 30):

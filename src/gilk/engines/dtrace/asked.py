@@ -25,6 +25,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.engines.dtrace.machine import MachineView, OtherMachine
+    from gilk.targets.launch import Until
     from gilk.targets.process import Process
 
 _ENVIRONMENT = "DTRACE_OPT_"
@@ -36,7 +37,8 @@ _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
 #: The empty fields that complete a description given by -P, -m or -f; a program may follow the description.
 _REST = {"P": ":::", "m": "::", "f": ":"}
 _WITHOUT_NUMBERS = {"P": "providers", "f": "functions"}  # options whose names do not begin with a digit
-_NUMBERED = re.compile(r"^(\d+)(-\S)")  # the option's number ends after its digits
+#: The option's number, which ends after its digits, and a name behind it. No probe has such a name, so it comes first.
+_NUMBERED = re.compile(r"^(\d+)(-[^\s{/;]+)")
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 #: The name of a program for cpp, as in DTrace: in its complaints, and as __FILE__.
 _INPUT = b"/dev/stdin"
@@ -119,7 +121,8 @@ def on(machine: OtherMachine, asked: Asked) -> Consumer:
 
 
 def _consumer_on(machine: OtherMachine, asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    target = machine.start(asked.command) if asked.command else asked.pid or 0
+    until = _until(options.text("evaltime"))
+    target = machine.start(asked.command, until) if asked.command else asked.pid or 0
     if not asked.command and asked.pid is not None:
         machine.attend((asked.pid, *asked.others), asked.by_number)
     macros = _macros(asked, options, target, machine.own)
@@ -244,7 +247,7 @@ def _description(letter: str, given: str) -> ProgramText:
     ones."""
     found = _DESCRIBED.match(given)
     if found is None or letter not in _REST:
-        text = _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given
+        text = _NUMBERED.sub(r"\2, \1", given) if letter == "i" else given
         return ProgramText("description", Source(given, text), _no_number(letter, given))
     fields, wanted = found[1].split(":"), 4 - len(_REST[letter])
     refused = _no_number(letter, given)
@@ -311,14 +314,19 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
         return approached(asked.pid)
     if not asked.command:
         return None
-    from gilk.targets.launch import Until
     from gilk.targets.meeting import rendezvous
     from gilk.targets.startup import start  # imported here: programs without a process do not need it
 
-    until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
-    process = start(list(asked.command), until=until)
+    process = start(list(asked.command), until=_until(evaltime))
     process.meeting = rendezvous(process.pid)
     return process
+
+
+def _until(evaltime: str) -> Until:
+    """The place at which a program of -c is stopped for probes to go in."""
+    from gilk.targets.launch import Until
+
+    return {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
 
 
 def _macros(asked: Asked, options: Options, target: int, own: int = 0) -> Macros:

@@ -16,16 +16,21 @@ from gilk.engines.dtrace.outlet import shell_here
 from gilk.errors import MachineGone, TargetError
 from gilk.image.kernel.build import KernelImage
 from gilk.runs.elsewhere import Elsewhere, reach, write_all
+from gilk.targets.kernel import held
 from gilk.targets.kernel.channel import RemoteProcess, Sink
 from gilk.targets.kernel.link import Link
 from gilk.targets.kernel.target import KernelTarget
-from gilk.targets.kernel.users import UserCommand, UserProcesses
+from gilk.targets.kernel.users import UserCommand, UserProcesses, is_stopped
+from gilk.targets.launch import Until
 from gilk.targets.processor_samples import Counted
 from gilk.values import dataclass
 
 #: A shell script that prints its pid, stops, and becomes the command when it is continued.
 _WAITING = 'echo $$ >&2; kill -STOP $$; exec "$@"'
+#: The places at which a command is stopped after that (held.py), by how far it runs.
+_PLACES = {Until.LINKED: "linked", Until.MAIN: "main"}
 _PATIENCE = 60.0  # seconds within which the script has to print its pid
+_LOOK = 0.05  # seconds between looks at whether a command has come to its place
 _LOOKS = 0.5  # seconds between looks at whether processes have ended
 _DYING = 30.0  # seconds that a command which was killed may take to end
 
@@ -100,9 +105,12 @@ class OtherMachine(MachineView):
         MachineGone."""
         return self._elsewhere.relay()
 
-    def start(self, command: Sequence[str]) -> int:
-        """Start the command there, stopped until `release`; returns its pid. Raises TargetError `cannot-launch`."""
+    def start(self, command: Sequence[str], until: Until = Until.EXEC) -> int:
+        """Start the command there, stopped until `release`; returns its pid. With ``until`` EXEC, its program is yet to
+        be executed. Raises TargetError `cannot-launch`, `no-main`."""
         words = ["sh", "-c", _WAITING, "sh", *command]
+        if until in _PLACES:
+            words = ["python3", "-I", "-S", "-c", held.text(), _PLACES[until], *command]
         try:
             self._command = self._elsewhere.link.spawn(
                 words, self._out, self._hear, directory=os.getcwd(), environment=dict(os.environ)
@@ -111,6 +119,8 @@ class OtherMachine(MachineView):
             raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
         self._command.end_input()
         target = self._number(command[0])
+        if until in _PLACES:
+            self._come(target, command[0], until)
         known = UserCommand(target, tuple(command), os.getcwd(), dict(os.environ))
         self.users = UserProcesses(self._elsewhere.link, command=known)
         return target
@@ -146,6 +156,18 @@ class OtherMachine(MachineView):
         if not number.isdigit():
             raise TargetError("cannot-launch", f"cannot run {name} there")
         return int(number)
+
+    def _come(self, target: int, name: str, until: Until) -> None:
+        """Wait until the command is stopped at its place, however long its own code takes to get there."""
+        assert self._command is not None
+        while not is_stopped(self._elsewhere.link, target):
+            self._elsewhere.link.channel.pump(_LOOK)
+            if self._command.status is None:
+                continue
+            if until is Until.MAIN and self._command.status == 128 + signal.SIGKILL:
+                what = f"it cannot be told where the main() of {name} is"
+                raise TargetError("no-main", what, "stop it before its constructors run: -x evaltime=preinit")
+            raise TargetError("cannot-launch", f"{name} cannot be run there, or ends before it can be traced")
 
     def release(self) -> None:
         """Let the stopped command run."""

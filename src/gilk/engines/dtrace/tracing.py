@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
 _STRINGS, _STRING_SCRATCH = 16, 64 << 10  # strings that a clause has room for besides, and the most bytes of that
 _STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
+_FEW = 8  # variables: of fewer there is room for as many as dynvarsize holds, and else for some more or less
 _MOST_TOLD = 100  # how many kinds of damage to the memory are told
 _MARGIN = 2_000_000  # ns: a record that is being written now may belong before one that is complete
 
@@ -88,7 +89,8 @@ class Engine:
         self.program, self.enabled, self._options = program, enabled, options
         self._unwinding = self._look_at(target) if target is not None and program.stacks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
-        layout = sizes(program, options, os.cpu_count() or 1, unwind).layout()
+        wanted = sizes(program, options, os.cpu_count() or 1, unwind)
+        layout = wanted.layout()
         self._groups = enabled.groups()
         self._processor = Processor(options.text("cpu"))
         self._clock = clock.calibrate()
@@ -104,6 +106,8 @@ class Engine:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
         self.memory = ProgramMemory(layout, buffer)
         self.memory.initialise()
+        if wanted.few_variables:
+            self.memory.withhold(wanted.few_variables)
         self.memory.globals()[:GLOBALS_START] = environment(self._clock, target).ljust(GLOBALS_START, b"\0")
         if self._unwinding is not None:
             self._unwinding.place(self.memory.unwind())
@@ -452,11 +456,13 @@ def sizes(
 ) -> Sizes:  # fmt: skip
     """The sizes of a program's memory, by its options. ``keyed``: code besides the program has keyed variables
     there."""
-    largest = 16
+    largest, own, dynvarsize = 16, 1, options.number("dynvarsize")
     for variable in program.variables:
         if variable.scope == "self" or variable.keys is not None:
             keys = sum(-(-size_of(key, program.strsize) // 8) * 8 for key in variable.keys or ())
-            largest = max(largest, keys + -(-size_of(variable.type, program.strsize) // 8) * 8)
+            value = size_of(variable.type, program.strsize)
+            largest, own = max(largest, keys + -(-value // 8) * 8), max(own, keys + value)
+    few = max(dynvarsize // own, 1)
     keyed |= any(variable.scope == "self" or variable.keys is not None for variable in program.variables)
     return Sizes(
         processors=processors,
@@ -464,8 +470,9 @@ def sizes(
         bufsize=options.number("bufsize"),
         policy=_POLICIES[options.text("bufpolicy")],
         aggsize=options.number("aggsize"),
-        dynvarsize=options.number("dynvarsize") if keyed else 0,
+        dynvarsize=dynvarsize if keyed else 0,
         largest_variable=largest,
+        few_variables=few if keyed and few < _FEW else 0,
         nspec=options.number("nspec"),
         specsize=options.number("specsize"),
         strsize=program.strsize,

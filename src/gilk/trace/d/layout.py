@@ -50,7 +50,8 @@ class Mark(IntEnum):
     VOID = 3
 
 
-SLOT_MEMBER, SLOT_VERSION = 3, 32  # in the word of a dynamic variable's slot: in use; first bit of its version
+#: In the word of a dynamic variable's slot: in use; in nobody's use, and not free; first bit of its version.
+SLOT_MEMBER, SLOT_LOST, SLOT_VERSION = 3, 4, 32
 THREAD_TID = 0x3FFFFF  # in the identity of a thread
 
 MARK_GRANULES, MARK_TID, MARK_LAP = 2, 18, 40

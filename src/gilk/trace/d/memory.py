@@ -16,6 +16,7 @@ from gilk.trace.d.layout import (
     LAYOUT_FIELDS,
     MAGIC,
     PAGE,
+    SLOT_LOST,
     SLOT_MEMBER,
     SLOT_VERSION,
     THREAD_TID,
@@ -39,8 +40,9 @@ class MemoryOptions:
     speculation, in bytes.
 
     `largest_variable` is the greatest size that the key, in whole words, and the value of a dynamic variable have
-    together. `processors` is their number; buffers are shared if there are more than 64 processors, tables if there are
-    more than 8.
+    together. `few_variables`: how many there is room for, if that is to be exact; 0: as many as dynvarsize holds with
+    what is kept beside each. `processors` is their number; buffers are shared if there are more than 64 processors,
+    tables if there are more than 8.
     """
 
     processors: int
@@ -49,6 +51,7 @@ class MemoryOptions:
     aggsize: int = 4 << 20
     dynvarsize: int = 1 << 20
     largest_variable: int = 16
+    few_variables: int = 0
     nspec: int = 1
     specsize: int = 4 << 20
     strsize: int = 256
@@ -73,7 +76,9 @@ class MemoryOptions:
             table_slots=power_of_two(heap // 16),  # twice as many as the smallest entries that fit
             heap_size=heap,
             # Twice as many as fit, for a short way to each; pages that are not used take no memory.
-            dynamic_slots=power_of_two(2 * max(self.dynvarsize // stride, 1)) if self.dynvarsize else 0,
+            dynamic_slots=power_of_two(self.few_variables or 2 * max(self.dynvarsize // stride, 1))
+            if self.dynvarsize
+            else 0,
             dynamic_stride=stride,
             speculations=self.nspec,
             speculation_size=min(self.specsize // GRANULE * GRANULE, ((1 << 24) - 1) * GRANULE),
@@ -118,6 +123,12 @@ class ProgramMemory:
             setattr(self.control.layout, name, getattr(self.layout, name))
         self.control.version = VERSION
         self.control.magic = MAGIC
+
+    def withhold(self, variables: int) -> None:
+        """Have room for that many dynamic variables only, of as many as there are slots."""
+        at, count = self.layout.dynamic_words, self.layout.dynamic_slots
+        for slot in range(variables, count):
+            self._part("Q", at, count)[slot] = SLOT_LOST
 
     # If the memory is elsewhere, a subclass keeps a copy of it (trace/d/copied.py); shared memory needs none of these.
 

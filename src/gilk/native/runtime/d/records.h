@@ -97,6 +97,8 @@ enum gd_step { GD_AGAIN, GD_GOT, GD_NONE };
 
 /*
  * Try once to reserve `bytes` at wpos. After GD_GOT, *at is the place of the record, and *mark the value of its mark.
+ *
+ * The end of the buffer is skipped only for a record that has room at the start: else it is left for smaller ones.
  */
 static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b, gd_u64 bytes, gd_u64 *at,
 				  gd_u64 *mark)
@@ -105,6 +107,7 @@ static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b,
 	gd_u64 start = w & (b->size - 1) & -(gd_u64)GD_GRANULE;
 	bool fits = start + bytes <= b->size;
 	gd_u64 take = fits ? bytes : b->size - start;
+	gd_u64 need = fits ? bytes : take + bytes;
 
 	seen = gd_get(gd_mark_at(b, w));
 	if (gd_get(&b->head->wpos) != w)
@@ -115,7 +118,9 @@ static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b,
 		host_swap_own(&b->head->wpos, w, w + gd_marked_bytes(seen));
 		return GD_AGAIN;
 	}
-	if (w + take > gd_get(&b->head->limit) || !host_has_room())
+	if (need > b->size)
+		need = b->size; /* an empty buffer lets the next record begin at its start */
+	if (w + need > gd_get(&b->head->limit) || !host_has_room())
 		return gd_no_room(by.layout->policy, b) ? GD_AGAIN : GD_NONE;
 	*mark = gd_make_mark(lap, by.tid, take, fits ? GD_BUSY : GD_VOID);
 	if (!host_swap_own(gd_mark_at(b, w), seen, *mark))

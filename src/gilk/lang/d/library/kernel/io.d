@@ -26,31 +26,45 @@ typedef struct devinfo {
 	string dev_pathname;
 } devinfo_t;
 
-inline int B_WRITE = 0;
-inline int B_READ = 1;
-inline int B_ASYNC = 2;
+/* The numbers are DTrace's, which scripts write out. */
+inline int B_ERROR = 0x004;
+inline int B_READ = 0x040;
+inline int B_WRITE = 0x100;
+inline int B_ASYNC = 0x400;
+
+/*
+ * A wait for a buffer of xfs has no bio: the address of the buffer is odd here, and the probe's arg3 to arg6 are its
+ * flags, of which the second is XBF_WRITE, its length in blocks of 512 bytes, its block and its device.
+ */
+inline int is_buffer[struct bio *B] = (uintptr_t)B & 1;
+inline struct block_device *io_device[struct bio *B] = is_buffer[B] ? (struct block_device *)arg6 : B->bi_bdev;
+inline uint64_t io_block[struct bio *B] = is_buffer[B] ? (uint64_t)arg5 : B->bi_iter.bi_sector;
+inline size_t io_size[struct bio *B] = is_buffer[B] ? (size_t)arg4 << 9 : B->bi_iter.bi_size;
 
 /* The operation is in the eight lowest bits of bi_opf: 0 reads, odd numbers write. Bit 11 is REQ_SYNC. */
+inline int bio_flags[struct bio *B] = (B->bi_opf & 1 ? B_WRITE : B_READ) | (B->bi_opf & 0x800 ? 0 : B_ASYNC) |
+	(B->bi_status ? B_ERROR : 0);
+
 translator bufinfo_t < struct bio *B > {
-	b_flags = (B->bi_opf & 1 ? B_WRITE : B_READ) | (B->bi_opf & 0x800 ? 0 : B_ASYNC);
-	b_bcount = B->bi_iter.bi_size;
-	b_addr = (uintptr_t)B;
-	b_blkno = B->bi_iter.bi_sector;
-	b_lblkno = B->bi_iter.bi_sector;
+	b_flags = is_buffer[B] ? (arg3 & 2 ? B_WRITE : B_READ) : bio_flags[B];
+	b_bcount = io_size[B];
+	b_addr = (uintptr_t)B & ~1UL;
+	b_blkno = io_block[B];
+	b_lblkno = io_block[B];
 	b_resid = 0;
-	b_bufsize = B->bi_iter.bi_size;
-	b_iodone = (uintptr_t)B->bi_end_io;
-	b_error = B->bi_status;
-	b_edev = B->bi_bdev->bd_dev;
+	b_bufsize = io_size[B];
+	b_iodone = is_buffer[B] ? 0 : (uintptr_t)B->bi_end_io;
+	b_error = is_buffer[B] ? 0 : B->bi_status;
+	b_edev = io_device[B]->bd_dev;
 };
 
 /* dev_t has 20 bits for the minor number. */
 translator devinfo_t < struct bio *B > {
-	dev_major = B->bi_bdev->bd_dev >> 20;
-	dev_minor = B->bi_bdev->bd_dev & 0xfffff;
-	dev_instance = B->bi_bdev->bd_partno;
-	dev_name = stringof(B->bi_bdev->bd_disk->disk_name);
-	dev_statname = stringof(B->bi_bdev->bd_device.kobj.name);
+	dev_major = io_device[B]->bd_dev >> 20;
+	dev_minor = io_device[B]->bd_dev & 0xfffff;
+	dev_instance = io_device[B]->bd_partno;
+	dev_name = stringof(io_device[B]->bd_disk->disk_name);
+	dev_statname = stringof(io_device[B]->bd_device.kobj.name);
 };
 
 /*
@@ -58,7 +72,7 @@ translator devinfo_t < struct bio *B > {
  * The two lowest bits of a mapping tell that the page is something else. A part of a split bio has the whole's vectors.
  */
 inline struct bio_vec *bio_vector[struct bio *B] =
-	B->bi_iter.bi_size == 0 || B->bi_io_vec == NULL ? (struct bio_vec *)NULL : B->bi_io_vec + B->bi_iter.bi_idx;
+	is_buffer[B] || B->bi_iter.bi_size == 0 || B->bi_io_vec == NULL ? (struct bio_vec *)NULL : B->bi_io_vec + B->bi_iter.bi_idx;
 inline struct address_space *page_mapping[struct page *P] =
 	(uintptr_t)P->mapping & 3 ? (struct address_space *)NULL : P->mapping;
 inline struct address_space *vector_mapping[struct bio_vec *V] =
