@@ -103,12 +103,12 @@ class Rounds:
 
 
 @contextlib.contextmanager
-def rounds(path: Path) -> Iterator[Rounds]:
-    """Run a program, which must end with status 0."""
+def rounds(path: Path, status: int = 0) -> Iterator[Rounds]:
+    """Run a program, which must end with this status (Popen.wait)."""
     program = Rounds(path)
     try:
         yield program
-        assert program.end() == 0
+        assert program.end() == status
     finally:
         program.process.kill()
         program.process.wait()

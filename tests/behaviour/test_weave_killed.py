@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The weaver is killed before and amid each request to four keepers: afterwards either all processes have the
-aspects or none has, by their own answers."""
+"""The weaver, or one of four processes, is killed before and amid each request to the keepers: afterwards either all
+processes have the aspects or none has, by their own answers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 from gilk.api.aspects import read_aspects
 from gilk.engines.aspect.state import WovenState
 from gilk.engines.aspect.weaving import Weaving
+from gilk.errors import GilkError
 from gilk.session import advising
 from gilk.targets.maps import CODE_NAME, read_maps
 from gilk.targets.process import KeeperClient, attach
@@ -35,10 +36,14 @@ _STEPS = ((KeeperClient, "ask"), (KeeperClient, "_await"), (WovenState, "switch"
 _Numbers = list[int]
 
 
+def end() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @contextmanager
-def killed_at(limit: int) -> Iterator[_Numbers]:
-    """In the block, this process kills itself instead of taking the step ``limit``. The yielded list has the number
-    of steps so far."""
+def stepping(limit: int, act: Callable[[], None]) -> Iterator[_Numbers]:
+    """In the block, ``act`` is called before the weaver takes the step ``limit``. The yielded list has the number of
+    steps so far."""
     done = [0]
 
     def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,7 +51,7 @@ def killed_at(limit: int) -> Iterator[_Numbers]:
         def instead(*given: Any, **named: Any) -> Any:
             done[0] += 1
             if done[0] == limit:
-                os.kill(os.getpid(), signal.SIGKILL)
+                act()
             return function(*given, **named)
 
         return instead
@@ -64,7 +69,7 @@ def killed_at(limit: int) -> Iterator[_Numbers]:
 def weave(path: Path, pids: _Numbers, persist: bool, limit: int) -> tuple[int, int]:
     """Weave in and out again, until the step ``limit``. Returns the numbers of steps until everything is in, and
     until everything is out."""
-    with ExitStack() as stack, killed_at(limit) as done:
+    with ExitStack() as stack, stepping(limit, end) as done:
         held = [stack.enter_context(attach(pid)) for pid in pids]
         with Weaving(read_aspects(path), dict.fromkeys(pids, ()), held, persist=persist) as weaving:
             weaving.weave()
@@ -150,3 +155,60 @@ def test_the_weaver_is_killed_at_every_one_of_its_steps(killed: Killed) -> None:
     """There are some 200 steps in both cases together."""
     killed.check(range(1, killed.steps + 1))
     assert killed.steps > 90
+
+
+def after_a_death(path: Path, programs: list[Rounds], limit: int) -> str:
+    """Weave into the programs, of which one is killed before the weaver's step ``limit``, and out again. Returns the
+    slug of the error by which the weaver refuses, or '' if it does not."""
+    dies, *others = programs
+    try:
+        with ExitStack() as stack, stepping(limit, lambda: os.kill(dies.pid, signal.SIGKILL)):
+            held = [stack.enter_context(attach(one.pid)) for one in programs]
+            with Weaving(read_aspects(path), dict.fromkeys([one.pid for one in programs], ()), held) as weaving:
+                weaving.weave()
+                assert answers(others) == {"woven"}
+                weaving.unweave()
+    except GilkError as error:
+        return error.slug
+    return ""
+
+
+class Dying:
+    """Programs of which one is killed while they are woven."""
+
+    def __init__(self, place: Path) -> None:
+        self._program = build(place, PROGRAM.replace("static long n;", "static long n; n %= 7;"))
+        self._path = aspects(place, FIX)
+        with self._running(0) as programs:
+            self.there, self.steps = weave(self._path, [one.pid for one in programs], False, 0)
+
+    def slug(self, limit: int) -> str:
+        """The slug of the refusal when one is killed before that step. Then the others are as they were."""
+        with self._running(-signal.SIGKILL) as programs:
+            slug = after_a_death(self._path, programs, limit)
+            assert answers(programs[1:]) == {"plain"}, (limit, slug)
+            assert not any(differences(one.pid) or leftovers(one.pid) for one in programs[1:]), (limit, slug)
+            return slug
+
+    @contextmanager
+    def _running(self, first: int) -> Iterator[list[Rounds]]:
+        """Three programs, of which the first ends with that status."""
+        with ExitStack() as stack:
+            yield [stack.enter_context(rounds(self._program, status)) for status in (first, 0, 0)]
+
+
+@pytest.fixture
+def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dying:
+    monkeypatch.setattr(advising, "kept_advice", functools.cache(advising.kept_advice))
+    return Dying(tmp_path)
+
+
+def test_a_process_is_killed_at_some_of_the_weavers_steps(dying: Dying) -> None:
+    """Until its code is changed, the death refuses the aspects for all; then the others have them all the same."""
+    found = [dying.slug(limit) for limit in (2, dying.there // 2, dying.there, dying.there + 1, dying.steps)]
+    assert found[0] == "no-such-process" and set(found) == {"no-such-process", ""} and found[-3:] == [""] * 3
+
+
+@pytest.mark.stress
+def test_a_process_is_killed_at_every_one_of_the_weavers_steps(dying: Dying) -> None:
+    assert {dying.slug(limit) for limit in range(1, dying.steps + 1)} == {"no-such-process", ""}
