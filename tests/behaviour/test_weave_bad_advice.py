@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import run_gilk
+from gilk.targets.maps import read_maps
+from tests.behaviour.harness import differences, leftovers, run_gilk
 
 PROGRAM = r"""
 #include <csignal>
@@ -99,5 +101,22 @@ def test_memory_stays_for_a_thread_that_is_in_a_call_made_by_advice(program: Pat
             os.kill(running.pid, signal.SIGUSR1)
             assert running.stdout.readline() == "on\n"
             assert running.poll() is None
+        finally:
+            running.kill()
+
+
+def test_aspects_for_which_there_is_no_memory_are_refused(program: Path, tmp_path: Path) -> None:
+    """The process may have one more megabyte of addresses; the stacks of advice alone take more."""
+    with subprocess.Popen([program, "on"], stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None and running.stdout.readline() == "18\n"
+            taken = sum(each.end - each.start for each in read_maps(running.pid))
+            resource.prlimit(running.pid, resource.RLIMIT_AS, (taken + (1 << 20), resource.RLIM_INFINITY))
+            done = run_gilk("weave", woven(tmp_path, "{ }"), "-p", running.pid, "--for", "200ms", timeout=300)
+            assert done.returncode != 0 and "(refused-by-kernel)" in done.stderr, done.stderr
+            assert "ulimit -v unlimited" in done.stderr
+            assert not differences(running.pid) and not leftovers(running.pid)
+            os.kill(running.pid, signal.SIGUSR1)
+            assert running.stdout.readline() == "on\n"
         finally:
             running.kill()

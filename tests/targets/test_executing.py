@@ -18,9 +18,10 @@ from contextlib import contextmanager
 import pytest
 
 from gilk.errors import TargetError
-from gilk.targets.alive import has_ended
+from gilk.targets.alive import has_ended, of_memory
 from gilk.targets.another_program import began_of
 from gilk.targets.keeper import Keeper
+from gilk.targets.kernel_threads import is_kernels_process
 from gilk.targets.maps import read_maps
 from gilk.targets.memory import ProcessMemory
 from tests.behaviour.harness import ENVIRONMENT, gs_bases
@@ -127,6 +128,31 @@ def test_a_process_is_found_while_its_threads_execute_programs() -> None:
             assert read_maps(target.pid)
             programs.add(began_of(target.pid).program)
         assert has_executed(target)
+
+
+def test_nobody_waits_for_the_memory_of_a_process_that_gets_none() -> None:
+    """One that has ended, and one of the kernel's, if this machine shows any: as a command that looks at all processes
+    meets hundreds, each is asked about once."""
+    asked = list[int]()
+
+    def ask(tid: int) -> None:
+        asked.append(tid)
+        raise FileNotFoundError
+
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        pids = [ended.pid, *[pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if is_kernels(pid)]]
+        for pid in pids:
+            with pytest.raises(FileNotFoundError):
+                of_memory(pid, ask)
+    assert asked == pids
+
+
+def is_kernels(pid: int) -> bool:
+    try:
+        return is_kernels_process(pid)
+    except OSError:
+        return False
 
 
 def test_a_program_that_is_executed_before_a_change_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

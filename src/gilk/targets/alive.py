@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from gilk.targets.kernel_threads import is_kernels_process
 from gilk.targets.stat import STATE, SYSTEM_TIME, THREADS, USER_TIME, stat_of
 from gilk.targets.status import status_of
 from gilk.targets.wire import readable
@@ -90,16 +91,25 @@ def of_memory(pid: int, ask: Callable[[int], T]) -> T:
 
     Another thread may take over that part just then, as it does when it executes a program: de_thread() in the kernel's
     fs/exec.c gives it the number of the main thread. So as long as the process has not ended, an ``ask`` that found no
-    such file or thread is called again. Raises the OSError of its last call.
+    such file or thread is called again; but a process of the kernel's has no memory, and gets none. Raises the OSError
+    of the last call.
     """
     until = time.monotonic() + _TAKEOVER_WITHIN
     while True:
         try:
             return ask(thread_with_memory(pid))
         except (FileNotFoundError, ProcessLookupError):
-            if time.monotonic() > until or has_ended(pid):
+            if time.monotonic() > until or _has_none(pid):
                 raise
             time.sleep(_TAKEOVER)
+
+
+def _has_none(pid: int) -> bool:
+    """Whether a process has no memory, for it has ended or is the kernel's."""
+    with contextlib.suppress(OSError):
+        if is_kernels_process(pid):
+            return True
+    return has_ended(pid)
 
 
 def process_of(tid: int) -> int | None:
