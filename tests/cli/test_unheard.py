@@ -17,13 +17,11 @@ from tests.seldom import seldom
 #: Waits in a system call that only a fatal signal ends, as a read of a file system does that does not answer: for a
 #: child made with CLONE_VFORK, until standard input is closed.
 SCRIPT = """
-import ctypes, os, resource, signal, sys
+import ctypes, os, signal, sys
 from gilk.cli import unheard
 from tests.seldom import seldom
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-if sys.argv[1] == "limited":
-    resource.setrlimit(resource.RLIMIT_AS, (200 << 20,) * 2)
-if sys.argv[1] != "unwatched":
+if sys.argv[1] == "watched":
     unheard.watch()
 if not ctypes.CDLL(None).syscall(56, 0x4000 | signal.SIGCHLD, 0, 0, 0, 0):
     os.write(1, b".")
@@ -48,13 +46,6 @@ def test_a_signal_ends_a_command_that_waits_for_a_file_system(number: signal.Sig
         assert process.stderr and b"does not answer" in process.stderr.readline()
         assert wait_for(lambda: process.poll() is not None)
         assert process.returncode == 128 + number
-
-
-def test_a_limited_address_space_has_room_for_the_thread_that_watches() -> None:
-    with waiting("limited") as process:
-        process.send_signal(signal.SIGTERM)
-        assert process.stderr and b"does not answer" in process.stderr.readline()
-        assert process.wait() == 128 + signal.SIGTERM
 
 
 def test_negative_control_nothing_else_ends_it() -> None:

@@ -9,12 +9,13 @@ process, keepers take out what was put into targets, as after any other end of t
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 from typing import Final
 
 from gilk.cli.progress import say
-from gilk.own_threads import watcher
+from gilk.own_threads import WATCHER
 
 _LOOK: Final = 1.0  # seconds between two looks
 _LOOKS: Final = 5  # looks in which a signal has been waiting
@@ -22,8 +23,10 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def watch() -> None:
-    """Watch the process's first thread from now on."""
-    watcher(_watch)
+    """Watch the process's first thread from now on, unless its address space is limited: a thread takes much."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return
+    threading.Thread(target=_watch, name=WATCHER, daemon=True).start()
 
 
 def _watch() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.splice.allocator import PAGE, REACH, Occupied
-from gilk.targets.alive import of_memory, thread_with_memory
+from gilk.targets.alive import has_ended, of_memory, thread_with_memory
 from gilk.targets.kernel_threads import is_kernels_process
 from gilk.targets.program import name_of
 from gilk.targets.stat import HEAP_START, stat_of
@@ -61,10 +61,10 @@ def read_maps(pid: int) -> tuple[Mapping, ...]:
 
 
 def _text(tid: int) -> bytes:
-    """The text about a thread's mappings; empty for one of the kernel's. Raises OSError."""
+    """The text about a thread's mappings; empty for one of the kernel's, and of a zombie. Raises OSError."""
     with _maps_file(tid) as file:
         text = whole(file)
-    if not text and not is_kernels_process(tid):
+    if not text and not is_kernels_process(tid) and not has_ended(tid):
         raise ProcessLookupError
     return text
 

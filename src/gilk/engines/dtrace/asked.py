@@ -121,8 +121,9 @@ def on(machine: OtherMachine, asked: Asked) -> Consumer:
 
 
 def _consumer_on(machine: OtherMachine, asked: Asked, options: Options, texts: list[ProgramText]) -> Consumer:
-    until = _until(options.text("evaltime"))
-    target = machine.start(asked.command, until) if asked.command else asked.pid or 0
+    target = asked.pid or 0
+    if asked.command:
+        target = machine.start(asked.command, _until(options.text("evaltime")))
     if not asked.command and asked.pid is not None:
         machine.attend((asked.pid, *asked.others), asked.by_number)
     macros = _macros(asked, options, target, machine.own)
