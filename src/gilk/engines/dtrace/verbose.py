@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.compiled import Compiled, ProgramText
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.lang.d.probes import Description, DProbe, described
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
-from gilk.targets.base import Code
+
+if TYPE_CHECKING:
+    from gilk.targets.base import Code
 
 
 def of_description(compiled: Compiled, description: Description) -> ProbeStability:
