@@ -45,6 +45,7 @@ WRITERS = {
     "targets/meeting.py": "the memory of a target, to show that it may be traced",
     "targets/shared_memory.py": "memory that both have mapped, once it is proven to be that",
     "targets/kernel/own.py": "/dev/ilk",
+    "targets/kernel/held.py": "the memory of a command that it has started, and of children of that",
     "targets/kernel/relay.py": "/dev/null, or the port of a virtual machine",
 }
 
