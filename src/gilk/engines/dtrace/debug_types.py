@@ -20,7 +20,7 @@ from gilk.lang.types import Array, Enumeration, Float, Integer, Member, Pointer,
 AT_BYTE_SIZE, AT_ENCODING, AT_TYPE, AT_DECLARATION, AT_CONST_VALUE = 0x0B, 0x3E, 0x49, 0x3C, 0x1C
 AT_LOCATION, AT_BIT_SIZE, AT_BIT_OFFSET, AT_DATA_BIT_OFFSET = 0x38, 0x0D, 0x0C, 0x6B
 AT_UPPER_BOUND, AT_COUNT, AT_ALIGNMENT = 0x2F, 0x37, 0x88
-AT_SPECIFICATION, AT_ORIGIN, AT_LINKAGE_NAME = 0x47, 0x31, 0x6E
+AT_LINKAGE_NAME = 0x6E
 TAG_VARIABLE, TAG_FUNCTION, TAG_PARAMETER, TAG_ENUMERATOR, TAG_SUBRANGE = 0x34, 0x2E, 0x05, 0x28, 0x21
 TAG_MEMBER, TAG_INHERITANCE, TAG_TYPEDEF, TAG_BASE, TAG_ENUM = 0x0D, 0x1C, 0x16, 0x24, 0x04
 KINDS = {0x13: "struct", 0x02: "struct", 0x17: "union"}
@@ -35,6 +35,11 @@ _COMPLEX, _FLOAT, _SIGNED = 3, 4, (0x05, 0x06, 0x0D)
 _SIZES = (1, 2, 4, 8)
 _ENDLESS = (-1, (1 << 32) - 1, (1 << 64) - 1)  # the last index that compilers write for an array without an end
 _PLUS_CONSTANT = 0x23
+
+
+def type_entry(entry: DebugEntry) -> DebugEntry | None:
+    """The entry of the type of an entry, or of those that it stands for; None for void. Raises ImageError."""
+    return next((found for each in entry.chain() if (found := each.referred(AT_TYPE)) is not None), None)
 
 
 class DebugTypes:
@@ -105,12 +110,7 @@ class DebugTypes:
 
     def _of(self, entry: DebugEntry) -> Type:
         """The type that an entry refers to, or one of those that it stands for; void if it refers to none."""
-        found, at = entry.referred(AT_TYPE), entry
-        for _ in range(DEEPEST):
-            origin = at.referred(AT_ORIGIN) or at.referred(AT_SPECIFICATION)
-            if found is not None or origin is None:
-                break
-            found, at = origin.referred(AT_TYPE), origin
+        found = type_entry(entry)
         return types.VOID if found is None else self._type(found)
 
     def _type(self, entry: DebugEntry) -> Type:

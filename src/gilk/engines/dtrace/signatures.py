@@ -8,18 +8,16 @@ C++ passes objects of some classes by reference, for which there is a hidden poi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Final
 
 from gilk.engines.dtrace.debug_types import (
     AT_BYTE_SIZE,
     AT_DECLARATION,
-    AT_ORIGIN,
-    AT_SPECIFICATION,
     AT_TYPE,
     KINDS,
     TAG_PARAMETER,
     DebugTypes,
+    type_entry,
 )
 from gilk.engines.dtrace.image_debug import ImageDebug
 from gilk.engines.dtrace.parameters import CallSignature, PassedParameter, of_c, registers
@@ -81,7 +79,7 @@ def _of_entry(types: DebugTypes, function: DebugEntry) -> CallSignature | None:
     file = function.file
     in_c = file.entry(file.unit(function.offset).first).number(AT_LANGUAGE) in _C
     parameters = [each for each in file.children(function) if each.tag == TAG_PARAMETER]
-    if any(one.name in _HIDDEN for each in parameters for one in _chain(each)):
+    if any(one.name in _HIDDEN for each in parameters for one in each.chain()):
         return None
     found = tuple((types.of(each), _type_of(each)) for each in parameters)
     passed = tuple(PassedParameter(type_, _registers(kind, type_, in_c)) for type_, kind in found)
@@ -89,19 +87,9 @@ def _of_entry(types: DebugTypes, function: DebugEntry) -> CallSignature | None:
     return CallSignature(result, passed, _hidden(_type_of(function), result, in_c))
 
 
-def _chain(entry: DebugEntry) -> Iterator[DebugEntry]:
-    """The entry, and those that it stands for."""
-    at: DebugEntry | None = entry
-    for _ in range(_DEEPEST):
-        if at is None:
-            return
-        yield at
-        at = at.referred(AT_ORIGIN) or at.referred(AT_SPECIFICATION)
-
-
 def _type_of(entry: DebugEntry) -> DebugEntry | None:
     """The entry of the type, without its other names and qualifiers; None for void."""
-    kind = next((found for each in _chain(entry) if (found := each.referred(AT_TYPE)) is not None), None)
+    kind = type_entry(entry)
     for _ in range(_DEEPEST):
         if kind is None or kind.tag not in _SAME:
             return kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gilk.image.dwarf.entries import DebugEntry, DebugUnit
+from gilk.image.dwarf.entries import AT_ORIGIN, DebugEntry, DebugUnit
 from gilk.image.dwarf.forms import Reference
 from gilk.image.dwarf.languages import AT_LANGUAGE, is_foreign
 from gilk.image.dwarf.locations import location
@@ -19,7 +19,7 @@ _POINTERS = frozenset((0x0F, 0x10, 0x42))  # pointers and references
 _SAME = frozenset((0x16, 0x26, 0x35, 0x37, 0x47))  # typedefs, const, volatile, restrict, _Atomic
 _RECORDS = frozenset((0x13, 0x17, 0x02))  # structs, unions, classes
 _FLOATING = frozenset((0x03, 0x04, 0x0F))
-_TYPE, _SIZE, _ENCODING, _ORIGIN, _SPECIFICATION = 0x49, 0x0B, 0x3E, 0x31, 0x47
+_TYPE, _SIZE, _ENCODING = 0x49, 0x0B, 0x3E
 _C = frozenset((0x01, 0x02, 0x0C, 0x1D, 0x2C))
 _IN_REGISTERS = 16  # the most bytes of a struct that is passed in registers
 _REGISTERS = 6
@@ -35,10 +35,12 @@ def arguments(
     ImageError.
     """
     root = call.file.entry(unit.first)
-    declared = call.referred(_ORIGIN) or call
+    declared = call.referred(AT_ORIGIN) or call
     there = {each.offset: each for each in _parameters(call)}
     there |= {
-        origin.offset: each for each in there.values() if isinstance(origin := each.attributes.get(_ORIGIN), Reference)
+        origin.offset: each
+        for each in there.values()
+        if isinstance(origin := each.attributes.get(AT_ORIGIN), Reference)
     }
     found: list[ArgumentPlace] = []
     number: int | None = _first_number(declared, root)
@@ -65,12 +67,7 @@ def _parameters(entry: DebugEntry) -> Iterator[DebugEntry]:
 
 
 def _name(entry: DebugEntry) -> str:
-    at: DebugEntry | None = entry
-    for _ in range(_DEEPEST):
-        if at is None or at.name:
-            break
-        at = at.referred(_ORIGIN) or at.referred(_SPECIFICATION)
-    return at.name if at is not None else ""
+    return next((each.name for each in entry.chain() if each.name), "")
 
 
 def _first_number(declared: DebugEntry, root: DebugEntry) -> int | None:
@@ -79,12 +76,8 @@ def _first_number(declared: DebugEntry, root: DebugEntry) -> int | None:
     """
     if is_foreign(root.number(AT_LANGUAGE)):
         return None
-    at: DebugEntry | None = declared
-    for _ in range(_DEEPEST):
-        if at is None or _TYPE in at.attributes:
-            break
-        at = at.referred(_ORIGIN) or at.referred(_SPECIFICATION)
-    kind = _plain(at.referred(_TYPE)) if at is not None else None
+    typed = next((each for each in declared.chain() if _TYPE in each.attributes), None)
+    kind = _plain(typed.referred(_TYPE)) if typed is not None else None
     if kind is None or kind.tag not in _RECORDS:
         return 0
     if root.number(AT_LANGUAGE) not in _C:

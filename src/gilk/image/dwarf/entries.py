@@ -15,11 +15,12 @@ from gilk.image.encoding import uleb
 from gilk.image.memory import MALFORMED
 from gilk.values import dataclass
 
-AT_SIBLING, AT_NAME = 0x01, 0x03
+AT_SIBLING, AT_NAME, AT_ORIGIN, AT_SPECIFICATION = 0x01, 0x03, 0x31, 0x47
 AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE, AT_LOCLISTS_BASE = 0x72, 0x73, 0x74, 0x8C
 _BASES = (AT_STR_OFFSETS_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE, AT_LOCLISTS_BASE)
 _TYPE_UNITS, _WITH_ID = (0x02, 0x06), (0x04, 0x05)
 _MOST_UNITS = 1 << 20
+_LONGEST_CHAIN = 8  # entries that stand for one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,15 @@ class DebugEntry:
             case Signature(value=value):
                 return self.file.type_unit(value)
         return None
+
+    def chain(self) -> Iterator[DebugEntry]:
+        """The entry, and those that it stands for. Raises ImageError."""
+        at: DebugEntry | None = self
+        for _ in range(_LONGEST_CHAIN):
+            if at is None:
+                return
+            yield at
+            at = at.referred(AT_ORIGIN) or at.referred(AT_SPECIFICATION)
 
 
 class Entries:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gilk.image.demangle import is_mangled
 from gilk.image.dwarf.arguments import arguments
-from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
+from gilk.image.dwarf.entries import AT_ORIGIN, DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.forms import CodeAddress, Reference
 from gilk.image.dwarf.kept import as_json, from_json, in_range, kept, text
 from gilk.image.dwarf.names import containing, units_with
@@ -24,13 +24,12 @@ from gilk.image.value_place import CFA, ArgumentPlace, ValuePlace
 from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_INLINED = 0x2E, 0x1D
-_ENTRY_PC, _ORIGIN, _SPECIFICATION, _DECLARED_LINE = 0x52, 0x31, 0x47, 0x3B
+_ENTRY_PC, _DECLARED_LINE = 0x52, 0x3B
 _ENTRY_VIEW = 0x2138  # DW_AT_GNU_entry_view
 _LINKAGE_NAME = 0x6E
 _MOST_ENTRIES = 400_000  # the most entries read for one name; that takes seconds
 _MOST_MEANT = 256  # the most entries of one name; each is searched for in all of .debug_info
 _HIGHEST = (1 << 64) - 1
-_DEEPEST = 8  # the longest chain of entries that stand for one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ class _Reader:
                     for low, _ in self._ranges(entry, unit)[:1]:
                         self.whole[low] = self._arguments(entry, unit, entry, low, None)
             elif entry.tag == _TAG_INLINED and (LOW_PC in entry.attributes or RANGES in entry.attributes):
-                origin = entry.attributes.get(_ORIGIN)
+                origin = entry.attributes.get(AT_ORIGIN)
                 if isinstance(origin, Reference) and not origin.shared:
                     within = next((each for _, each, _ in reversed(around) if each.tag == _TAG_FUNCTION), None)
                     self._inlined.append((origin.offset, entry, within, tuple(each for _, _, each in around), unit))
@@ -215,12 +214,8 @@ class _Reader:
         return arguments(call, unit, home, at, view) if self._with_arguments else ()
 
     def _line(self, offset: int) -> int:
-        at: DebugEntry | None = self._entries.entry(offset)
-        for _ in range(_DEEPEST):
-            if at is None or _DECLARED_LINE in at.attributes:
-                break
-            at = at.referred(_ORIGIN) or at.referred(_SPECIFICATION)
-        return (at.number(_DECLARED_LINE) or 0) if at is not None else 0
+        chain = self._entries.entry(offset).chain()
+        return next((each.number(_DECLARED_LINE) or 0 for each in chain if _DECLARED_LINE in each.attributes), 0)
 
 
 def _entry(entry: DebugEntry, code: tuple[Range, ...]) -> int | None:
@@ -238,11 +233,7 @@ def names(entry: DebugEntry) -> Iterable[str]:
     stands for.
     """
     found: dict[str, None] = {}
-    at: DebugEntry | None = entry
-    for _ in range(_DEEPEST):
-        if at is None:
-            break
-        linkage = at.attributes.get(_LINKAGE_NAME)
-        found |= dict.fromkeys(name for name in (linkage, at.name) if isinstance(name, str) and name)
-        at = at.referred(_ORIGIN) or at.referred(_SPECIFICATION)
+    for each in entry.chain():
+        linkage = each.attributes.get(_LINKAGE_NAME)
+        found |= dict.fromkeys(name for name in (linkage, each.name) if isinstance(name, str) and name)
     return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gilk.image.dwarf.entries import DebugEntry, Entries
+from gilk.image.dwarf.entries import AT_ORIGIN, DebugEntry, Entries
 from gilk.image.dwarf.forms import Reference
 from gilk.image.dwarf.inlined import names
 from gilk.image.dwarf.kept import as_json, from_json, kept, text
@@ -14,7 +14,7 @@ from gilk.image.dwarf.ranges import LOW_PC, RANGES
 from gilk.values import dataclass
 
 _TAG_FUNCTION, _TAG_NAMESPACE = 0x2E, 0x39
-_INLINE, _ORIGIN = 0x20, 0x31
+_INLINE = 0x20
 _INLINED = (1, 3)  # DW_INL_inlined, DW_INL_declared_inlined
 _MOST_ENTRIES = 100_000  # the most entries read; that takes a second
 _DEEPEST = 8  # the most namespaces in each other
@@ -68,7 +68,7 @@ def _read(entries: Entries) -> InlinedEverywhere:
 
 def _origin(entry: DebugEntry) -> int:
     """The offset of the entry that this one is an instance of; -1 if it is of none."""
-    origin: Any = entry.attributes.get(_ORIGIN)
+    origin: Any = entry.attributes.get(AT_ORIGIN)
     return origin.offset if isinstance(origin, Reference) and not origin.shared else -1
 
 

@@ -17,8 +17,7 @@ _FUNCTION, _INLINED, _BLOCK, _VARIABLE, _PARAMETER = 0x2E, 0x1D, 0x0B, 0x34, 0x0
 #: Namespaces, modules, structs, unions and classes: functions may be defined in these.
 _AROUND = frozenset((0x39, 0x1E, 0x13, 0x17, 0x02))
 _WITHIN = _AROUND | {_FUNCTION, _BLOCK}  # lambdas lie in functions, too
-_ORIGIN, _SPECIFICATION, _DECLARATION, _DECLARED_LINE, _TYPE = 0x31, 0x47, 0x3C, 0x3B, 0x49
-_DEEPEST = 8  # the longest chain of entries that stand for one another
+_DECLARATION, _DECLARED_LINE, _TYPE = 0x3C, 0x3B, 0x49
 _INNERMOST = 64  # the most scopes around an instruction
 
 
@@ -129,7 +128,7 @@ def _is_in(code: tuple[Range, ...], address: int) -> bool:
 
 def _variable(entry: DebugEntry, inlined: str, depth: int) -> Iterator[ScopedVariable]:
     """The variable of an entry; none if it has no name, or is declared here and defined elsewhere."""
-    chain = list(_chain(entry))
+    chain = list(entry.chain())
     name = next((each.name for each in chain if each.name), "")
     if name and not any(_DECLARATION in each.attributes for each in chain):
         placed = next((each for each in chain if each.attributes.keys() & {AT_LOCATION, CONST_VALUE}), entry)
@@ -138,16 +137,6 @@ def _variable(entry: DebugEntry, inlined: str, depth: int) -> Iterator[ScopedVar
         yield ScopedVariable(name, placed, declared, inlined, depth, line)
 
 
-def _chain(entry: DebugEntry) -> Iterator[DebugEntry]:
-    """The entry, and those that it stands for."""
-    at: DebugEntry | None = entry
-    for _ in range(_DEEPEST):
-        if at is None:
-            return
-        yield at
-        at = at.referred(_ORIGIN) or at.referred(_SPECIFICATION)
-
-
 def source_name(entry: DebugEntry) -> str:
     """The name of an entry in the source, which it may have of another; "" if it has none."""
-    return next((each.name for each in _chain(entry) if each.name), "")
+    return next((each.name for each in entry.chain() if each.name), "")
