@@ -49,25 +49,14 @@ def tree_text(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> str
     """
     lines = missing_text(flow).splitlines()
     for thread in _threads(flow, source):
-        lines += [cell(thread.name), f"{'total':>9} {'self':>9} {'calls':>8}"]
-        rows = list(_rows(thread, limits))
-        shown = rows[: limits.lines or None]
-        lines += [_text(thread, *row) for row in shown]
-        if len(rows) > len(shown):
-            lines.append(f"and {plural(len(rows) - len(shown), 'line')} more")
+        lines += [cell(thread.name), *_table(thread, limits)]
     return "".join(f"{line}\n" for line in lines)
 
 
 def joined_text(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> str:
     """The calls of all threads as one tree, without names of threads; ends with a newline."""
-    paths = of_flow(flow)
-    running = np.bincount(paths.of[flow.is_state(CallState.OPEN)], minlength=len(paths.parent))
-    thread = _Thread("", paths, running, missing_below(flow), source)
-    rows = list(_rows(thread, limits))
-    shown = rows[: limits.lines or None]
-    more = [f"and {plural(len(rows) - len(shown), 'line')} more"] if len(rows) > len(shown) else []
-    lines = [f"{'total':>9} {'self':>9} {'calls':>8}", *(_text(thread, *row) for row in shown), *more]
-    return "".join(f"{line}\n" for line in lines)
+    thread = _thread("", flow, missing_below(flow), source)
+    return "".join(f"{line}\n" for line in _table(thread, limits))
 
 
 def tree_json(flow: Flow, limits: TreeLimits, source: LinesOf = no_lines) -> list[Json]:
@@ -93,9 +82,21 @@ def _threads(flow: Flow, source: LinesOf) -> Iterator[_Thread]:
         name = f"{first['thread']} ({first['tid']} of {first['pid']})" if first["tid"] != first["pid"] else ""
         name = name or f"{first['thread']} ({first['pid']})"
         name += f", stack {first['stack']}" if first["stack"] else ""
-        paths = of_flow(part)
-        running = np.bincount(paths.of[part.is_state(CallState.OPEN)], minlength=len(paths.parent))
-        yield _Thread(name, paths, running, missing, source)
+        yield _thread(name, part, missing, source)
+
+
+def _thread(name: str, calls: Flow, missing: Missing, source: LinesOf) -> _Thread:
+    paths = of_flow(calls)
+    running = np.bincount(paths.of[calls.is_state(CallState.OPEN)], minlength=len(paths.parent))
+    return _Thread(name, paths, running, missing, source)
+
+
+def _table(thread: _Thread, limits: TreeLimits) -> list[str]:
+    """The heading and the lines of a tree; at last how many more there are."""
+    rows = list(_rows(thread, limits))
+    shown = rows[: limits.lines or None]
+    more = [f"and {plural(len(rows) - len(shown), 'line')} more"] if len(rows) > len(shown) else []
+    return [f"{'total':>9} {'self':>9} {'calls':>8}", *(_text(thread, *row) for row in shown), *more]
 
 
 def _kept(thread: _Thread, paths: list[int], depth: int, limits: TreeLimits) -> list[int]:

@@ -29,8 +29,8 @@ def to_text(found: SlowCalls, threshold: int, limit: int) -> str:
     text += f"\nwhat the slow calls called:\n{joined_text(found.slow, TreeLimits(lines=limit))}"
     if not found.others:
         return f"{text}\nthere are no other calls to compare them with\n"
-    told = "".join(f"  {_different(each)}\n" for each in found.paths[:_DIFFERENT])
-    return f"{text}\nwhere a slow call spent more time than another one:\n{told or '  nowhere'}"
+    told = "".join(f"  {_different(each)}\n" for each in found.paths[:_DIFFERENT]) or "  nowhere\n"
+    return f"{text}\nwhere a slow call spent more time than another one:\n{told}"
 
 
 def _different(one: SlowPath) -> str:

@@ -16,6 +16,13 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+def rows_by_depth(depth: Ints) -> list[Ints]:
+    """The places of the intervals at each depth, the outermost first."""
+    by_depth = np.argsort(depth, kind="stable")
+    starts = np.flatnonzero(np.diff(depth[by_depth], prepend=-1))
+    return list(np.split(by_depth, starts[1:])) if len(depth) else []
+
+
 @dataclass(frozen=True, eq=False)
 class Intervals:
     """Intervals as columns: the track, start and end of each; every start is before its end."""

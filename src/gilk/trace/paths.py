@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from gilk.trace.flow import KERNEL, CallState, Flow
-from gilk.trace.nesting import Bools, Ints
+from gilk.trace.nesting import Bools, Ints, rows_by_depth
 from gilk.values import dataclass
 
 Symbol = tuple[str, str, str]  # function, image, lane
@@ -85,9 +85,7 @@ def of_columns(
     parents: list[Ints] = []
     functions: list[Ints] = []
     made = 0
-    by_depth = np.argsort(depth, kind="stable")
-    starts = np.flatnonzero(np.diff(depth[by_depth], prepend=-1))
-    for rows in np.split(by_depth, starts[1:]) if len(depth) else ():
+    for rows in rows_by_depth(depth):
         above = np.where(parent[rows] >= 0, path[parent[rows]], -1)
         keys, first, which = np.unique(above * len(symbols) + symbol[rows], return_index=True, return_inverse=True)
         in_order = np.argsort(first)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from gilk.trace.flow import CallState, Flow
-from gilk.trace.nesting import Bools, Ints
+from gilk.trace.nesting import Bools, Ints, rows_by_depth
 from gilk.trace.paths import Symbol, of_flow
 from gilk.values import dataclass
 
@@ -64,17 +64,10 @@ def _outermost(flow: Flow, chosen: Bools) -> Ints:
     """The chosen calls that are not within another chosen call."""
     depth, parent = flow.column("depth"), flow.column("parent")
     inside = np.zeros(len(depth), np.bool_)
-    for rows in _by_depth(depth):
+    for rows in rows_by_depth(depth):
         above = parent[rows]
         inside[rows] = np.where(above >= 0, inside[above] | chosen[above], False)
     return np.flatnonzero(chosen & ~inside)
-
-
-def _by_depth(depth: Ints) -> list[Ints]:
-    """The rows at each depth, the outermost first."""
-    order = np.argsort(depth, kind="stable")
-    edges = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=-1)) + 1))
-    return list(np.split(order, edges))
 
 
 def _within(flow: Flow, roots: Ints) -> Flow:
@@ -82,7 +75,7 @@ def _within(flow: Flow, roots: Ints) -> Flow:
     depth, parent = flow.column("depth"), flow.column("parent")
     root = np.full(len(depth), -1, np.int64)
     root[roots] = roots
-    for rows in _by_depth(depth):
+    for rows in rows_by_depth(depth):
         above = parent[rows]
         root[rows] = np.where(root[rows] >= 0, root[rows], np.where(above >= 0, root[above], -1))
     kept = root >= 0
