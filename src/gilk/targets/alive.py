@@ -104,6 +104,17 @@ def of_memory(pid: int, ask: Callable[[int], T]) -> T:
             time.sleep(_TAKEOVER)
 
 
+def memory_file(pid: int) -> int:
+    """A descriptor of the memory of a process, open for reading and writing (proc(5), /proc/PID/mem). Raises
+    OSError."""
+    return of_memory(pid, lambda tid: os.open(f"/proc/{tid}/mem", os.O_RDWR | os.O_CLOEXEC))
+
+
+def proc_link(pid: int, name: str) -> str:
+    """The target of a link below /proc/PID that is about the process's memory: exe, root, ns/mnt. Raises OSError."""
+    return of_memory(pid, lambda tid: os.readlink(f"/proc/{tid}/{name}"))
+
+
 def _has_none(pid: int) -> bool:
     """Whether a process has no memory, for it has ended or is the kernel's."""
     with contextlib.suppress(OSError):

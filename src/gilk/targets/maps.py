@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.splice.allocator import PAGE, REACH, Occupied
-from gilk.targets.alive import has_ended, of_memory, thread_with_memory
+from gilk.targets.alive import has_ended, of_memory, proc_link, thread_with_memory
 from gilk.targets.kernel_threads import is_kernels_process
 from gilk.targets.program import name_of
 from gilk.targets.stat import HEAP_START, stat_of
@@ -138,7 +138,7 @@ def _maps_of_others(pid: int) -> bytes:
 def program_of(pid: int) -> str:
     """The file that a process executes, as its mappings name it; '' when it has ended."""
     try:
-        return of_memory(pid, lambda tid: os.readlink(f"/proc/{tid}/exe"))
+        return proc_link(pid, "exe")
     except OSError:
         return ""
 

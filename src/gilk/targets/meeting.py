@@ -18,7 +18,7 @@ import struct
 import time
 
 from gilk.errors import TargetError
-from gilk.targets.alive import of_memory
+from gilk.targets.alive import memory_file
 from gilk.targets.ptrace import denied
 from gilk.targets.stat import START_TIME, stat_of
 from gilk.values import dataclass
@@ -113,7 +113,7 @@ def right_to_trace(pid: int) -> int:
     """An open file that only a process that may trace ``pid`` can open (proc(5), /proc/PID/mem). Raises TargetError
     `no-such-process`, `no-permission`."""
     try:
-        return of_memory(pid, lambda tid: os.open(f"/proc/{tid}/mem", os.O_RDWR | os.O_CLOEXEC))
+        return memory_file(pid)
     except FileNotFoundError:
         raise TargetError("no-such-process", f"there is no process {pid}") from None
     except OSError:

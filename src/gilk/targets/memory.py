@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from gilk.errors import TargetError
 from gilk.splice.allocator import PAGE
-from gilk.targets.alive import of_memory
+from gilk.targets.alive import memory_file
 from gilk.targets.maps import Mapping
 from gilk.targets.shelter import Shelter
 
@@ -106,7 +106,7 @@ class ProcessMemory:
 def _opened(pid: int) -> int:
     """A descriptor of the memory file. Raises TargetError `no-such-process`, `no-permission`."""
     try:
-        return of_memory(pid, lambda tid: os.open(f"/proc/{tid}/mem", os.O_RDWR | os.O_CLOEXEC))
+        return memory_file(pid)
     except (FileNotFoundError, ProcessLookupError):
         raise TargetError("no-such-process", f"there is no process {pid}") from None
     except PermissionError:

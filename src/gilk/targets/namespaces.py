@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from gilk.targets.alive import of_memory
+from gilk.targets.alive import proc_link
 from gilk.targets.status import status_of
 
 Thread = tuple[int, int]  # pid, tid
@@ -50,6 +50,6 @@ def threads(namespaces: frozenset[str]) -> Iterator[tuple[Thread, Thread]]:
 def _namespace(pid: int, kind: str) -> str:
     """The name of a process's namespace; empty when the process has gone, or may not be looked into."""
     try:
-        return of_memory(pid, lambda tid: os.readlink(f"/proc/{tid}/ns/{kind}"))
+        return proc_link(pid, f"ns/{kind}")
     except OSError:
         return ""

@@ -16,7 +16,7 @@ from gilk.errors import TargetError
 from gilk.image.model import ElfSymbol, Image
 from gilk.splice.allocator import Occupied
 from gilk.targets import learnt, seccomp, wire
-from gilk.targets.alive import has_ended, of_memory
+from gilk.targets.alive import has_ended, proc_link
 from gilk.targets.another_program import began_of
 from gilk.targets.base import Loaded
 from gilk.targets.copies import Copy, Units, as_executed
@@ -200,7 +200,7 @@ class Process:
         return status_of(self.pid)
 
     def root(self) -> bytes:
-        return os.fsencode(of_memory(self.pid, lambda tid: os.readlink(f"/proc/{tid}/root")))
+        return os.fsencode(proc_link(self.pid, "root"))
 
     def check_hits(self) -> None:
         check_hits(self.pid)

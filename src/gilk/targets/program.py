@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from gilk.targets.alive import of_memory
+from gilk.targets.alive import proc_link
 
 _DELETED = " (deleted)"
 
@@ -22,7 +22,7 @@ def path_there(path: str) -> str:
 def program_file(pid: int) -> str:
     """The path of the file that a process executes, in its own mount namespace; if the file has been removed, the path
     that it had."""
-    return path_there(of_memory(pid, lambda tid: os.readlink(f"/proc/{tid}/exe")))
+    return path_there(proc_link(pid, "exe"))
 
 
 def program_name(pid: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gilk.errors import TargetError
 from gilk.image.elf import load
 from gilk.image.model import Image
-from gilk.targets.alive import of_memory
+from gilk.targets.alive import proc_link
 from gilk.targets.base import Loaded
 from gilk.targets.files import Files
 from gilk.targets.maps import read_maps
@@ -43,7 +43,7 @@ class SampledProcess:
 
     def root(self) -> bytes:
         with suppress(OSError):
-            return os.fsencode(of_memory(self.pid, lambda tid: os.readlink(f"/proc/{tid}/root")))
+            return os.fsencode(proc_link(self.pid, "root"))
         return b"<unknown>"
 
     def has(self, address: int) -> bool:
