@@ -80,7 +80,7 @@ export function times(first, last, left, right, y) {
   return [s("text", { x: left, y }, `${first} s`), s("text", { x: right, y, "text-anchor": "end" }, `${last} s`)];
 }
 
-// The part of an address that stands for a file.
+// A sentence, or a title, that begins with a capital.
 export function capital(text) {
   return text[0].toUpperCase() + text.slice(1);
 }
@@ -90,6 +90,7 @@ export function isMachine(id) {
   return id === "lab" || id === "here" || id.startsWith("ssh:");
 }
 
+// The part of an address that stands for a file.
 export function fileId(path) {
   const bytes = new TextEncoder().encode(path);
   return `file-${btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
