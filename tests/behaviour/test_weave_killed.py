@@ -128,9 +128,13 @@ class Killed:
         return found
 
 
+def built(place: Path) -> Path:
+    return build(place, PROGRAM.replace("static long n;", "static long n; n %= 7;"))
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Iterator[list[Rounds]]:
-    path = build(tmp_path, PROGRAM.replace("static long n;", "static long n; n %= 7;"))
+    path = built(tmp_path)
     with ExitStack() as stack:
         yield [stack.enter_context(rounds(path)) for _ in range(4)]
 
@@ -177,7 +181,7 @@ class Dying:
     """Programs of which one is killed while they are woven."""
 
     def __init__(self, place: Path) -> None:
-        self._program = build(place, PROGRAM.replace("static long n;", "static long n; n %= 7;"))
+        self._program = built(place)
         self._path = aspects(place, FIX)
         with self._running(0) as programs:
             self.there, self.steps = weave(self._path, [one.pid for one in programs], False, 0)
