@@ -298,6 +298,14 @@ def test_files_about_a_memory_are_read_by_a_thread_that_has_it() -> None:
     assert found == ASK_BY_PID
 
 
+def test_threads_are_started_where_a_limit_on_addresses_is_seen() -> None:
+    made = {module for module, path in MODULES.items() if re.search(r"threading\.(Thread|Timer)\(", path.read_text())}
+    starting = {module for module in made if "own_threads.start(" in MODULES[module].read_text()}
+    assert made - starting == {"own_threads"}
+    pools = {module for module, path in MODULES.items() if "ThreadPoolExecutor(" in path.read_text()}
+    assert pools == {"session/plan_workers"}  # asks room_for()
+
+
 def tracked_files() -> list[Path]:
     """The files that git tracks; in an unpacked archive, all files that are not build products."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from gilk import own_threads
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session.broker import control
 from gilk.session.broker.form import WINDOW
@@ -24,7 +25,7 @@ _OUT: Final = 600.0  # the seconds that a window may take to take everything out
 @contextlib.contextmanager
 def listening(about: Callable[[], Json]) -> Iterator[None]:
     """A context in which this process is listed as a window, with what ``about`` returns, and can be stopped, by
-    SIGTERM. Requests are answered in a thread. Raises OSError."""
+    SIGTERM. Requests are answered in a thread. Raises OSError, MemoryError."""
 
     def answer(words: Json) -> Json:
         if words.get("ask") == "list":
@@ -42,7 +43,7 @@ def listening(about: Callable[[], Json]) -> Iterator[None]:
                 server.answer()
 
         thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
+        own_threads.start(thread)
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
-from gilk.own_threads import WATCHER
+from gilk import own_threads
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -31,5 +31,8 @@ def _again(ignored: UnraisableHookArgs) -> None:
         sys.__unraisablehook__(ignored)
         return
     later = threading.Timer(_PAUSE, signal.pthread_kill, (first, signal.SIGINT))
-    later.name, later.daemon = WATCHER, True
-    later.start()
+    later.name, later.daemon = own_threads.WATCHER, True
+    try:
+        own_threads.start(later)
+    except (MemoryError, RuntimeError):
+        signal.pthread_kill(first, signal.SIGINT)

@@ -9,13 +9,12 @@ process, keepers take out what was put into targets, as after any other end of t
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import threading
 from typing import Final
 
 from gilk.cli.progress import say
-from gilk.own_threads import WATCHER
+from gilk.own_threads import watcher
 
 _LOOK: Final = 1.0  # seconds between two looks
 _LOOKS: Final = 5  # looks in which a signal has been waiting
@@ -23,10 +22,8 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def watch() -> None:
-    """Watch the process's first thread from now on, unless its address space is limited: a thread takes much."""
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-        return
-    threading.Thread(target=_watch, name=WATCHER, daemon=True).start()
+    """Watch the process's first thread from now on, unless a limit on addresses leaves little room for a thread."""
+    watcher(_watch)
 
 
 def _watch() -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from gilk import activity
 from gilk.errors import GilkError
 from gilk.image.elf import load
+from gilk.own_threads import room_for
 from gilk.session import plan_cache
 from gilk.session.plan_cache import TIMING
 from gilk.splice.allocator import OutOfSpace
@@ -66,12 +67,13 @@ def _make(process: Target, missing: dict[str, Loaded], shape: Shape, told: Progr
     order = sorted(missing, key=lambda key: -sizes[key])
     tell = _Sum(sizes, told)
     made: dict[str, PlanTemplate] = {}
-    if len(order) < 2 or _processors() < 2:
+    threads = room_for(min(_processors(), len(order)))
+    if threads < 2:
         for key in order:
             with contextlib.suppress(*_TOO_MUCH):
                 made[key] = plan_cache.make_timing(process.analysis(missing[key]), shape, tell.of(key))
         return made
-    with ThreadPoolExecutor(min(_processors(), len(order))) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         jobs = {key: pool.submit(_make_apart, missing[key].path, key, shape, tell.of(key)) for key in order}
         found = {key: job.result() for key, job in jobs.items()}
     return {key: template for key, template in found.items() if template is not None}

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gilk.own_threads import WATCHER
+from gilk.own_threads import watcher
 
 WALL: Final = 0x40000000  # __WALL: also threads, which Python's os module has no name for
 _SOON, _AGAIN = 0.02, 0.01  # seconds until the first look, and between looks
@@ -54,17 +53,10 @@ def taken(tid: int) -> int | None:
 
 
 def _has_reaper() -> bool:
-    """Whether there is a thread that reaps, or one could be started: where the address space is limited, it takes too
-    much."""
+    """Whether there is a thread that reaps, or one could be started: a limit on addresses may leave little room."""
     global _reaper
     if _reaper is None or not _reaper.is_alive():
-        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-            return False
-        _reaper = threading.Thread(target=_reap, name=WATCHER, daemon=True)
-        try:
-            _reaper.start()
-        except RuntimeError:
-            _reaper = None
+        _reaper = watcher(_reap)
     return _reaper is not None
 
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gilk import own_threads
 from gilk.api import experiments
 from gilk.api.costs import known_costs
 from gilk.api.runs import Progress, report
@@ -42,7 +43,7 @@ class WorkloadOutput:
         os.dup2(writing, 2)
         os.close(writing)
         self._kept = KeptOutput()
-        threading.Thread(target=self._read, daemon=True).start()
+        own_threads.start(threading.Thread(target=self._read, daemon=True))
 
     def _read(self) -> None:
         while part := os.read(self._reading, 1 << 16):

@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from gilk import own_threads
 from gilk.api import dtrace as d_programs
 from gilk.api.d_writing import DWriting
 from gilk.api.live import LiveRequest, LiveRun, prepare_kernel_live
@@ -283,7 +284,7 @@ def main() -> None:
 def _carry_out(channel: ServerChannel, first: Message) -> None:
     """Start the machine, and serve until its end or that of the server. Raises ServerEnded."""
     up = threading.Event()
-    threading.Thread(target=_end_with_server, args=(channel, up), daemon=True).start()
+    own_threads.start(threading.Thread(target=_end_with_server, args=(channel, up), daemon=True))
     try:
         with watched_kernel(first["given"]["machine"]) as kernel:
             host = MachineHost(channel, kernel)
