@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A limit on addresses: threads for which it leaves no room are not started, so that nothing waits for them for ever."""
+"""A limit on addresses: threads for which it leaves no room are not started, so that nothing waits for them."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@
 #include "../abi/gilk_abi.h"
 #include "../abi/ilk_abi.h"
 #include "compat.h"
+#include "omit.h"
 #include "rings.h"
 
 #define ILK_MESSAGE_MAX (16u << 20)
@@ -170,12 +171,8 @@ u32 ilk_poke_front(struct ilk_site *site);
 u32 ilk_poke_rest(struct ilk_site *site);
 u32 ilk_poke_pad(struct ilk_site *site);
 u32 ilk_poke_back(struct ilk_site *site);
-#define ILK_BEFORE_JUMP 1u
-#define ILK_BEFORE_FREE 2u
 void ilk_grace(u32 why);
-
-#define ILK_OMIT_WHOSE 4u
-bool ilk_omits(u32 what);
+void ilk_omit_init(void);
 
 /* apply.c, undo.c */
 int ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count);

@@ -152,7 +152,10 @@ static struct miscdevice device = {
 
 static int __init start(void)
 {
-	int error = ilk_symbols_init();
+	int error;
+
+	ilk_omit_init();
+	error = ilk_symbols_init();
 
 	if (error)
 		return error;

@@ -236,15 +236,18 @@ u32 ilk_poke_back(struct ilk_site *site)
 	return ILK_OK;
 }
 
-/*
- * For negative controls in tests, which leave one safeguard out: without one of the waits, a kernel under load crashes;
- * without the filter of uprobes, other processes are hit. It can be set only when the module is loaded.
- */
+/* It can be set only when the module is loaded. */
 static unsigned int omit;
 module_param(omit, uint, 0400);
-MODULE_PARM_DESC(
-	omit,
-	"DANGEROUS, for tests: 1 no wait before a jump is written, 2 none before a patch is free, 4 uprobes in whatever process");
+MODULE_PARM_DESC(omit, "DANGEROUS, for tests: safeguards to leave out, as a sum of the numbers in omit.h");
+
+DEFINE_STATIC_KEY_FALSE(ilk_omitting);
+
+void ilk_omit_init(void)
+{
+	if (omit)
+		static_branch_enable(&ilk_omitting);
+}
 
 bool ilk_omits(u32 what)
 {

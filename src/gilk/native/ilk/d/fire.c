@@ -45,12 +45,18 @@ void ilk_d_exit(void)
 			vfree(per_cpu(here, cpu).run[level]);
 }
 
+/* Whether a group runs in the frame already. */
+static bool is_nested(const struct here *me, enum level level)
+{
+	return me->busy[level] && !ilk_hit_omits(ILK_OMIT_NESTING);
+}
+
 /* Whether little is left of the task's stack. Interrupt stacks are as large, and begin empty. */
 static bool is_shallow(void)
 {
 	unsigned long left = (unsigned long)__builtin_frame_address(0) - (unsigned long)task_stack_page(current);
 
-	return left < ILK_D_STACK_LEAST;
+	return left < ILK_D_STACK_LEAST && !ilk_hit_omits(ILK_OMIT_STACK);
 }
 
 static u32 kind_of_context(void)
@@ -98,7 +104,7 @@ u64 ilk_d_run(const struct ilk_firing *firing)
 
 	if (!firing->always && !gd_lets(READ_ONCE(((struct gd_control *)p->clauses.memory)->state), firing->probe))
 		return 0;
-	if (me->busy[level] || is_shallow()) {
+	if (is_nested(me, level) || is_shallow()) {
 		raw_cpu_inc(p->missed[!me->busy[level]]); /* one instruction: an NMI may do the same */
 		return 0;
 	}

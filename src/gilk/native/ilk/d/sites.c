@@ -287,6 +287,8 @@ void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call)
 	regs->rip = call->pc;
 	regs->rsp = (u64)(unsigned long)(call + 1) + call->shift;
 	raw_local_irq_save(flags);
+	if (ilk_hit_omits(ILK_OMIT_INTERRUPTS))
+		raw_local_irq_restore(flags);
 	for (each = rcu_dereference_raw(ilk_d_sites[call->iid].first); each; each = rcu_dereference_raw(each->next))
 		fire(each, regs);
 	raw_local_irq_restore(flags);

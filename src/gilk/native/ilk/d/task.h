@@ -16,6 +16,10 @@
 #include <linux/skbuff.h>
 
 #include "../compat.h"
+#include "../omit.h"
+
+#define HOST_CHECKS_RANGES !ilk_hit_omits(ILK_OMIT_RANGE)
+#define HOST_CATCHES_FAULTS !ilk_hit_omits(ILK_OMIT_FIXUP)
 
 /*
  * Store at most `most` return addresses of the kernel stack in `to`, unless that is null, the innermost first. Returns
