@@ -15,6 +15,7 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.targets import ptrace, wire
+from gilk.targets.linux import LinuxProcess
 from gilk.targets.world import PtracedThreads
 from tests.behaviour.harness import ENVIRONMENT, cpu, mortal, state, wait_for
 from tests.programs.build import build
@@ -22,6 +23,7 @@ from tests.programs.build import build
 #: Stops a process, has it killed, lets it go, and takes care of late threads until its input is closed.
 STOPPER = """
 import os, select, sys
+from gilk.targets.linux import LinuxProcess
 from gilk.targets.world import PtracedThreads
 world, number = PtracedThreads(int(sys.argv[1])), int(sys.argv[2])
 with world.stopped():
@@ -140,3 +142,18 @@ def asked(channel: socket.socket, *words: object) -> object:
     (fine, answer), _ = wire.receive(channel)
     assert fine, answer
     return answer
+
+
+def test_heirs_that_do_not_stop_share_the_patience_with_them() -> None:
+    """Each of them could take five seconds of the end of a session, and a program may have a thousand."""
+    with mortal([build("vforked"), "4"]) as program:
+        assert program.stdout is not None
+        pids = [int(program.stdout.readline()) for _ in range(4)]
+        assert wait_for(lambda: {state(pid) for pid in pids} == {"D"})  # they are in vfork
+        process, given = LinuxProcess(program.pid), []
+        for pid in pids:
+            with pytest.raises(TargetError) as raised, process.heir(pid) as heir:
+                given.append(heir.threads.patience)
+                heir.threads.stop()
+            assert raised.value.slug == "busy"
+        assert given[0] >= 5 and given[1:] == [min(given)] * 3 and min(given) < 1

@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
+from typing import Final
 
 from gilk.errors import TargetError
 from gilk.targets.alive import cpu_time, has_ended, thread_with_memory
@@ -30,6 +31,9 @@ from gilk.targets.system_calls import SystemCalls
 from gilk.targets.tree import ProcessTree
 from gilk.targets.world import PtracedThreads
 
+_PATIENCE: Final = 5.0  # seconds, for all heirs together
+_LEAST: Final = 0.25  # seconds that a heir has nevertheless
+
 
 class LinuxProcess:
     """Implements Traced (traced.py). All calls come from one OS thread, as ptrace(2) demands."""
@@ -44,6 +48,7 @@ class LinuxProcess:
         self.taking = Taken(pid)
         self._late: list[PtracedThreads] = []  # heirs with threads that were asked to stop and have not
         self._newcomers: Newcomers | None = None
+        self._patience = _PATIENCE  # what is left for heirs that do not stop: a program may have a thousand of them
 
     def calls(self) -> AbstractContextManager[SystemCalls]:
         return remote(self.threads, self.memory)
@@ -138,9 +143,14 @@ class LinuxProcess:
 
     @contextlib.contextmanager
     def heir(self, pid: int) -> Iterator[LinuxProcess]:
-        child = LinuxProcess(pid, self.threads.tree)
+        child, began = LinuxProcess(pid, self.threads.tree), time.monotonic()
+        child.threads.patience = max(_LEAST, self._patience)
         try:
             yield child
+        except TargetError as error:
+            if error.slug == "busy":
+                self._patience -= time.monotonic() - began
+            raise
         finally:
             if child.threads.release_late():
                 self._late.append(child.threads)

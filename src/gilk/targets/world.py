@@ -40,6 +40,7 @@ class PtracedThreads:
         self.pid, self.tree = pid, tree or ProcessTree()
         self.threads: dict[int, Thread] = {}
         self.exit_status: int | None = None  # a wait(2) status, once the process is seen to have ended
+        self.patience = _PATIENCE  # seconds for which stop() waits
         self._late: set[int] = set()  # threads asked to stop that have not been seen to stop or end
         self._owed: dict[int, int] = {}  # threads that stopped late and lost their turn: turns() by then
         self._held = self._lone = False
@@ -73,7 +74,7 @@ class PtracedThreads:
 
         Raises as stopped() does.
         """
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 return self._stop(deadline)
@@ -328,7 +329,7 @@ class PtracedThreads:
         """Stop the threads that have come into being while a thread went on; returns whether there were any. Raises as
         stop() does."""
         before = set(self.threads)
-        self._stop(time.monotonic() + _PATIENCE)
+        self._stop(time.monotonic() + self.patience)
         return not before.issuperset(self.threads)
 
     def give_up(self, thread: Thread, mask: int) -> None:
