@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.harness import ENVIRONMENT, Loop, children, cpu, differences, leftovers, run_gilk, wait_for
+from tests.behaviour.harness import ENVIRONMENT, Loop, children, cpu, differences, leftovers, run_gilk, state, wait_for
 from tests.programs.build import build, compile_text
 
 MAKEFILE = "all: a b c\na b c:\n\t@sh -c 'ls / > /dev/null; /bin/echo $@'\n"
@@ -236,10 +236,6 @@ def test_more_programs_than_the_client_can_be_told_of_do_not_wait_for_it() -> No
     (note,) = [note for note in report["notes"] if "kept-waiting" in note]
     assert report["restored"] is True and report["partial"]
     assert int(note.split()[0]) + len(report["programs"]) - 1 == 60
-
-
-def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def tracer(pid: int) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.kernel_clauses import printed
-from gilk.engines.dtrace.tracing import sizes
+from gilk.engines.dtrace.memory_sizes import sizes
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import elsewhere
 from gilk.engines.dtrace.in_kernel import InKernel
+from gilk.engines.dtrace.memory_sizes import sizes
 from gilk.engines.dtrace.process_names import ProcessNames
 from gilk.engines.dtrace.processor import Processor
-from gilk.engines.dtrace.tracing import Engine, sizes
+from gilk.engines.dtrace.tracing import Engine
 from gilk.lang.d import tree
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import Options

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from gilk.collector import without_collector
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment, in_ns
+from gilk.engines.dtrace.memory_sizes import sizes
 from gilk.engines.dtrace.own_registers import OwnRegisters
 from gilk.engines.dtrace.processor import Processor
 from gilk.engines.dtrace.shape import shape_of
@@ -26,7 +27,6 @@ from gilk.lang.d.probes import DProbe
 from gilk.lang.d.unit import GLOBALS_START, TranslationUnit, unit
 from gilk.lang.data import Aggregation
 from gilk.lang.to_c.functions import RecordPart
-from gilk.lang.types import size_of
 from gilk.providers import own
 from gilk.targets.threads import Gone, thread_is_gone
 from gilk.toolchain.dprogram import ClauseEvent, Native, compiling
@@ -34,8 +34,7 @@ from gilk.trace import clock
 from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import Drops
 from gilk.trace.d.events import Corrupted, DropKind, Dropped, Faulted
-from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, PAGE, BufferPolicy, FaultData, State
-from gilk.trace.d.memory import MemoryOptions as Sizes
+from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, FaultData, State
 from gilk.trace.d.memory import ProgramMemory
 from gilk.trace.d.records import ClauseRecord, Records
 from gilk.trace.d.recycling import Recycling
@@ -50,10 +49,6 @@ if TYPE_CHECKING:
     from gilk.targets.base import Loaded, Target
     from gilk.targets.processor_samples import Counted
 
-_POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
-_STRINGS, _STRING_SCRATCH = 16, 64 << 10  # strings that a clause has room for besides, and the most bytes of that
-_STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
-_FEW = 8  # variables: of fewer there is room for as many as dynvarsize holds, and else for some more or less
 _MOST_TOLD = 100  # how many kinds of damage to the memory are told
 _MARGIN = 2_000_000  # ns: a record that is being written now may belong before one that is complete
 
@@ -442,42 +437,3 @@ def _without_samples(wanted: list[tuple[DProbe, Counted]], has_process: bool, wh
     kinds = " and ".join(sorted({f"{probe.name.partition('-')[0]}-N" for probe, _ in wanted}))
     what = "has not known where threads are in the kernel" if has_process else "has fired in gilk alone"
     return f"{kinds} {what}: {why}"
-
-
-def _scratch(program: tree.Program, options: Options) -> int:
-    """The bytes of scratch memory of a clause in a process: those that it may ask for, and room for strings and stacks.
-    In a kernel strings lie elsewhere."""
-    strings = min(PAGE + _STRINGS * program.strsize, _STRING_SCRATCH)
-    return options.number("scratchsize") + strings + (_STACK_SCRATCH if program.stacks else 0)
-
-
-def sizes(
-    program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256, keyed: bool = False
-) -> Sizes:  # fmt: skip
-    """The sizes of a program's memory, by its options. ``keyed``: code besides the program has keyed variables
-    there."""
-    largest, own, dynvarsize = 16, 1, options.number("dynvarsize")
-    for variable in program.variables:
-        if variable.scope == "self" or variable.keys is not None:
-            keys = sum(-(-size_of(key, program.strsize) // 8) * 8 for key in variable.keys or ())
-            value = size_of(variable.type, program.strsize)
-            largest, own = max(largest, keys + -(-value // 8) * 8), max(own, keys + value)
-    few = max(dynvarsize // own, 1)
-    keyed |= any(variable.scope == "self" or variable.keys is not None for variable in program.variables)
-    return Sizes(
-        processors=processors,
-        scratches=scratches,
-        bufsize=options.number("bufsize"),
-        policy=_POLICIES[options.text("bufpolicy")],
-        aggsize=options.number("aggsize"),
-        dynvarsize=dynvarsize if keyed else 0,
-        largest_variable=largest,
-        few_variables=few if keyed and few < _FEW else 0,
-        nspec=options.number("nspec"),
-        specsize=options.number("specsize"),
-        strsize=program.strsize,
-        globals_size=GLOBALS_START + program.globals_size,
-        aggregations=len(program.aggregations),
-        scratchsize=_scratch(program, options) if scratches else options.number("scratchsize"),
-        unwind_size=unwind,
-    )
