@@ -14,7 +14,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quick test lint format stress zoo peers conformance scripts bench demo man deb clean
+.PHONY: help venv quick test lint format stress kasan zoo peers conformance scripts bench demo man deb clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,11 @@ stress: venv ## hundreds of thousands of cases, real programs under every point:
 	@tools/setup stress
 	@tools/setup venv "$(PYTHON)" "$(VENV)" dev,go
 	$(RUN) -m pytest -n $(JOBS) -q -m stress --timeout 7200
+
+kasan: venv ## the kernel's tests in one with KASAN and lockdep: an hour, and once half an hour and 12 GB to build it
+	@tools/setup kasan
+	$(RUN) tools/kasan_kernel.py build/kasan
+	GILK_KERNELS="$(CURDIR)/build/kasan" $(RUN) -m pytest -q --timeout 3600 tests/kernel
 
 zoo: venv ## sessions come and go for ten minutes at thirty kinds of programs at once, clients are killed at any moment
 	@tools/setup stress

@@ -13,7 +13,7 @@ import pytest
 
 from gilk.lab import VM, Machine, boot
 from gilk.targets.kernel.driver import Driver
-from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.driving import Guest, complaints
 from tests.kernel.driver.handmade import Bench
 
 # Errors in the kernel must not go unnoticed.
@@ -31,6 +31,8 @@ def vm(exchange: Path) -> Iterator[VM]:
     """The virtual machine, up and idle, with two processors."""
     with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as machine:
         yield machine
+        said = complaints(machine)
+        assert not said, said
 
 
 @pytest.fixture

@@ -20,6 +20,17 @@ NUMBERS = {"getpid": 39, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid"
 LIMIT = 120.0  # seconds that a command there may take
 
 
+#: Words in lines that tell of an error; lockdep's have "possible", or "inconsistent lock state" below a WARNING.
+_COMPLAINTS = ("WARNING", "BUG", "Oops", "self-detected stall", "ftrace_bug", "general protection", "possible recurs")
+
+
+def complaints(vm: VM) -> str:
+    """The lines of the kernel's log that tell of an error."""
+    status, said, _ = vm.run(["dmesg"], timeout=LIMIT)
+    assert status == 0
+    return "\n".join(line for line in said.decode().splitlines() if any(word in line for word in _COMPLAINTS))
+
+
 class Guest:
     """The kernel in the virtual machine. `text_at_start` is the core text before the driver has written anything but
     its self test."""
@@ -44,8 +55,7 @@ class Guest:
 
     def complaints(self) -> str:
         """The lines of the kernel's log that tell of an error."""
-        words = ("WARNING", "BUG", "Oops", "self-detected stall", "ftrace_bug", "general protection", "possible recurs")
-        return "\n".join(line for line in self.run("dmesg").splitlines() if any(word in line for word in words))
+        return complaints(self.vm)
 
     def _symbols(self) -> dict[str, int]:
         rows = (line.split() for line in self.link.read_file("/proc/kallsyms").decode().splitlines())
