@@ -28,8 +28,8 @@ NOINLINE long outside(long n) { long r = around(n) + 1; __asm__ volatile(""); re
 long (*volatile other_pointer)(long n) = around;
 static void one_round(void)
 {
+	outside(deep(other_pointer(2))); /* before the round is answered for */
 	printf("%ld %ld %ld\\n", first(1), second(1), by_pointer(1));
-	outside(deep(other_pointer(2)));
 }
 """
 REFUSED = "call(long check(long n)) then inplace { return 100; };"
