@@ -7,13 +7,14 @@ import re
 import subprocess
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from gilk.errors import UsageError
 from gilk.image import demangle
 from gilk.image.elf import load
-from gilk.image.lookup import SourceName, matching, spans
+from gilk.image.lookup import SourceName, goes_by, matching, spans
 from gilk.image.model import FunctionSpan, Image
 from tests.programs.build import build
 
@@ -55,6 +56,22 @@ def told_by_gdb() -> dict[int, str]:
 def test_functions_of_a_name_are_those_of_gdb(typed: str, name: str) -> None:
     expected = {start for start, called in told_by_gdb().items() if re.fullmatch(name, called)}
     assert expected and {span.start for span in spans(image(), typed)} == expected
+
+
+def forms(linked: str) -> list[str]:
+    whole, plain = demangle.demangled((linked,))[0], demangle.without_parameters((linked,))[0]
+    name = SourceName(whole, plain)
+    return [*name.forms, *name.ends] if whole != linked else []
+
+
+def test_a_function_goes_by_each_of_the_forms_of_its_name() -> None:
+    """Names that lack a word of what was typed are not demangled: the words of all forms are in the mangled names of
+    the standard library, except where a code of the ABI stands for them."""
+    library = load(Path("/usr/lib/x86_64-linux-gnu/libstdc++.so.6"))
+    mangled = [name for span in library.spans[::7] for name in (span.name, *span.aliases) if demangle.is_mangled(name)]
+    typed = {(name, form) for name in mangled for form in forms(name)}
+    assert len(typed) > 1000
+    assert not [(name, form) for name, form in typed if not goes_by(name, form)]
 
 
 def test_a_linker_name_names_one_function_alone() -> None:

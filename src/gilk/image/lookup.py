@@ -25,6 +25,9 @@ _OPENING, _CLOSING = "<({[", ">)}]"
 _CLONE = re.compile(r" \[clone (\.[^\]]+)\]")
 _SPECIAL = re.compile(r"[a-zA-Z -]+ (?:to|for) ")  # virtual thunk to, guard variable for
 _NEAR = 3
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*$", re.ASCII)
+#: Classes whose constructors and destructors need not be spelled out (Itanium C++ ABI, 5.1.8: Sa, Sb, Si, So, Sd).
+_ABBREVIATED = frozenset({"allocator", "basic_string", "basic_istream", "basic_ostream", "basic_iostream"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,21 @@ def written_name(typed: str) -> str:
     return without_arguments(typed).partition("(")[0].rpartition("::")[2]
 
 
+def _spelled(typed: str) -> str:
+    """A word that the mangled name of a function which goes by ``typed`` has in it; '' if there may be none: operators
+    have codes, and names in other letters are encoded."""
+    written = written_name(typed).strip()
+    found = _IDENTIFIER.search(written)
+    if found is None or not written.isascii() or "operator" in written or found[0] in _ABBREVIATED:
+        return ""
+    return found[0]
+
+
 def goes_by(linked: str, typed: str) -> bool:
     """Whether ``typed`` is the name in the source, or the end of that name, of the function that the linker calls
     ``linked``.
     """
-    if written_name(typed) not in linked or not demangle.is_mangled(linked):
+    if _spelled(typed) not in linked or not demangle.is_mangled(linked):
         return False
     name = SourceName(demangle.demangled((linked,))[0], demangle.without_parameters((linked,))[0])
     return typed in name.forms or typed in name.ends or _is_abbreviated(name, typed)
@@ -92,15 +105,17 @@ def _linked(span: FunctionSpan) -> tuple[str, ...]:
 
 
 def _in_source(image: Image, glob: str) -> list[FunctionSpan]:
-    names = list(_source_names(image))
+    names = list(_source_names(image, _spelled(glob) if is_exact(glob) else ""))
     found = [span for span, name in names if _any(name.forms, glob)]
     found = found or [span for span, name in names if _any(name.ends, glob)]
     return found or [span for span, name in names if _is_abbreviated(name, glob)]
 
 
-def _source_names(image: Image) -> Iterator[tuple[FunctionSpan, SourceName]]:
-    """The functions whose names are mangled, with the name in the source, once for each mangled name."""
-    mangled = [(span, name) for span in image.spans for name in _linked(span) if demangle.is_mangled(name)]
+def _source_names(image: Image, word: str = "") -> Iterator[tuple[FunctionSpan, SourceName]]:
+    """The functions whose names are mangled, and have ``word`` in them, with the name in the source, once for each
+    mangled name."""
+    linked_names = ((span, name) for span in image.spans for name in _linked(span) if word in name)
+    mangled = [(span, name) for span, name in linked_names if demangle.is_mangled(name)]
     linked = [name for _, name in mangled]
     whole, plain = demangle.demangled(linked), demangle.without_parameters(linked)
     for (span, name), known, short in zip(mangled, whole, plain, strict=True):
