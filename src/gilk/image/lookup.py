@@ -80,7 +80,7 @@ def spans(image: Image, glob: str) -> list[FunctionSpan]:
     """The functions that have a name which matches ``glob``. Raises UsageError `no-such-function` if there is none."""
     found = matching(image, glob)
     if not found:
-        raise _unknown(image, glob)
+        raise unknown(image, glob)
     return found
 
 
@@ -171,7 +171,8 @@ def _depths(name: str, opening: str) -> Iterator[tuple[str, int]]:
         depth = max(0, depth - (letter in closing))
 
 
-def _unknown(image: Image, glob: str) -> UsageError:
+def unknown(image: Image, glob: str) -> UsageError:
+    """The error `no-such-function`, with functions of similar names, which takes a while in a large image."""
     near = ", ".join(_near(image, glob))
     hints = [f"near names: {near}"] if near else []
     hints += remark({image.name: [span.name for span in image.spans]})

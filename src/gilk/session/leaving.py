@@ -11,7 +11,7 @@ from pathlib import Path
 from iced_x86 import Mnemonic, Register
 
 from gilk.arch.decode import decode
-from gilk.errors import UsageError
+from gilk.image import lookup
 from gilk.session.places import FunctionView, functions
 from gilk.session.request import CFunction, Wanted
 from gilk.splice.advice import LEAVING, JumpsBack, LeavingEntry, Unwinds
@@ -47,10 +47,9 @@ def leaving(process: Target) -> tuple[LeavingFunction, ...]:
 
 
 def _named(process: Target, name: str) -> Iterator[FunctionView]:
-    try:
-        yield from functions(process, name, "*")
-    except UsageError:  # no image has such a function
-        return
+    for loaded in process.loaded():
+        for span in lookup.matching(process.image(loaded.path), name):
+            yield FunctionView(process, loaded, process.analysis(loaded).function(span))
 
 
 def _is_known(view: FunctionView) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
 from gilk import activity
@@ -28,6 +29,7 @@ from gilk.targets.base import Code, Loaded
 from gilk.trace.probes import RecordKind
 from gilk.values import dataclass
 
+_HINTS = 3  # images whose similar names are told
 _LOOKED_AT = 4  # how many images to search for inlined copies of a function that is not there
 _ALSO_INLINED = frozenset({"count", "stamp", "regs", "time", "args"})
 KERNEL = "kernel"  # the name of the image that stands for all code of the running kernel
@@ -275,21 +277,19 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]
     UsageError `no-such-image`, `no-such-function`, TargetError `no-such-process`.
     """
     matching = _meant(process, spec)
-    found: list[tuple[Loaded, list[FunctionSpan]]] = []
-    errors: list[UsageError] = []
-    for loaded in matching:
-        try:
-            found.append((loaded, lookup.spans(process.image(loaded.path), spec.function)))
-        except UsageError as error:
-            errors.append(error)
+    looked_up = ((loaded, lookup.matching(process.image(loaded.path), spec.function)) for loaded in matching)
+    found = [(loaded, spans) for loaded, spans in looked_up if spans]
     if not found:
-        unknown = errors[0] if len(errors) == 1 else _nowhere(matching, spec, errors)
-        looked_at, elsewhere = matching[:_LOOKED_AT], _in_libraries(process, spec)
-        if elsewhere and all(inlining.inlined(process, loaded, spec.function) is None for loaded in looked_at):
-            unknown.hint = elsewhere
-            raise unknown
-        raise with_hint(unknown, inlining.hint(process, looked_at, spec.function))
+        raise _nowhere(process, matching, spec)
     return found
+
+
+def _nowhere(process: Code, matching: list[Loaded], spec: Spec) -> UsageError:
+    """The error that none of the images has such a function."""
+    looked_at, elsewhere = matching[:_LOOKED_AT], _in_libraries(process, spec)
+    if elsewhere and all(inlining.inlined(process, loaded, spec.function) is None for loaded in looked_at):
+        return _unknown(process, matching, spec, elsewhere)
+    return with_hint(_unknown(process, matching, spec), inlining.hint(process, looked_at, spec.function))
 
 
 def _in_libraries(process: Code, spec: Spec) -> str:
@@ -310,10 +310,18 @@ def with_hint(error: UsageError, hint: str) -> UsageError:
     return error
 
 
-def _nowhere(matching: list[Loaded], spec: Spec, errors: list[UsageError]) -> UsageError:
+def _unknown(process: Code, matching: list[Loaded], spec: Spec, hint: str = "") -> UsageError:
+    """``hint``: instead of functions with similar names."""
+    errors = (lookup.unknown(process.image(loaded.path), spec.function) for loaded in matching)
+    if len(matching) == 1:
+        (error,) = errors
+        error.hint = hint or error.hint
+        return error
     names = ", ".join(loaded.name for loaded in matching)
-    hints = [error.hint for error in errors if error.hint]
-    return UsageError("no-such-function", f"none of {names} has a function {spec.function!r}", "; ".join(hints[:3]))
+    similar = islice((error.hint for error in errors if error.hint), _HINTS)
+    return UsageError(
+        "no-such-function", f"none of {names} has a function {spec.function!r}", hint or "; ".join(similar)
+    )
 
 
 def _in_image(process: Code, loaded: Loaded, spans: Iterable[FunctionSpan], request: Request) -> Iterator[Wanted]:

@@ -19,12 +19,10 @@ def place_of(process: Target, event: Reach) -> tuple[Loaded, FunctionSpan]:
     """
     spec = event.function
     images = [loaded for loaded in process.loaded() if loaded.is_meant(spec.image)]
-    unknown: UsageError | None = None
     for loaded in images:
-        try:
-            return loaded, lookup.spans(process.image(loaded.path), spec.function)[0]
-        except UsageError as error:
-            unknown = unknown or error
-    if unknown is None:
+        if found := lookup.matching(process.image(loaded.path), spec.function):
+            return loaded, found[0]
+    if not images:
         raise UsageError("no-such-image", f"no image matches {spec.image!r}")
+    unknown = lookup.unknown(process.image(images[0].path), spec.function)
     raise with_hint(unknown, inlined.hint(process, images, spec.function))
