@@ -83,8 +83,11 @@ struct ilk_mount {
  */
 #define ILK_ON_THE_WAY(D)                                                                          \
 	D(__rcu_read_lock, char)                                                                   \
-	D(__rcu_read_unlock, char)                                                                 \
-	D(rcu_read_unlock_special, char)
+	D(__rcu_read_unlock, char)
+
+/* One more, which its only caller, __rcu_read_unlock(), may have inlined. Compilers give copies other names. */
+#define ILK_MAYBE_ON_THE_WAY(D) D(rcu_read_unlock_special, char)
+#define ILK_COPIES "", ".constprop.0", ".isra.0", ".part.0"
 
 /* Functions that never return; this kernel may lack some of them. No code follows a call of one. */
 #define ILK_NEVER_RETURN 5
@@ -118,6 +121,7 @@ struct ilk_kernel {
 	ILK_KERNEL_DATA(ILK_DATA_FIELD)
 	struct {
 		ILK_ON_THE_WAY(ILK_DATA_FIELD)
+		ILK_MAYBE_ON_THE_WAY(ILK_DATA_FIELD)
 	} way;
 #undef ILK_DATA_FIELD
 };

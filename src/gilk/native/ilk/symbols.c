@@ -56,6 +56,21 @@ static bool find(lookup_fn lookup, const char *name, void *field)
 	return address;
 }
 
+/* The address of a function, or of the copy that the compiler has made of it; 0: there is none. */
+static unsigned long lookup_copy(lookup_fn lookup, const char *name)
+{
+	static const char *const copies[] = { ILK_COPIES };
+	unsigned long address = 0;
+	char whole[KSYM_NAME_LEN];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(copies) && !address; i++) {
+		snprintf(whole, sizeof(whole), "%s%s", name, copies[i]);
+		address = lookup(whole);
+	}
+	return address;
+}
+
 int ilk_symbols_init(void)
 {
 	lookup_fn lookup = find_lookup();
@@ -74,6 +89,9 @@ int ilk_symbols_init(void)
 #define ILK_FIND_WAY(name, type) all &= find(lookup, #name, &ilk_kernel.way.name);
 	ILK_ON_THE_WAY(ILK_FIND_WAY)
 #undef ILK_FIND_WAY
+#define ILK_FIND_COPY(name, type) ilk_kernel.way.name = (type *)lookup_copy(lookup, #name);
+	ILK_MAYBE_ON_THE_WAY(ILK_FIND_COPY)
+#undef ILK_FIND_COPY
 	find_never_return(lookup);
 	return all ? 0 : -ENXIO;
 }

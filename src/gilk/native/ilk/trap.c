@@ -69,7 +69,8 @@ static bool find_way(void)
 	bool all = true;
 
 	for (; each < end; each++)
-		all &= add_to_way((unsigned long)*each);
+		if (*each)
+			all &= add_to_way((unsigned long)*each);
 	rcu_read_lock();
 	/* notifiers that are called before ours (hw_breakpoint_exceptions_notify) */
 	for (other = rcu_dereference(ilk_kernel.die_chain->head); other && other != &notifier;
