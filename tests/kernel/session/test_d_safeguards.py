@@ -25,7 +25,7 @@ from tests.kernel.session.d_programs import Ran, ran
 pytestmark = pytest.mark.xdist_group("lab")
 DEEP = "gilk_test_deep"
 LEFT = "1000"  # bytes of stack: enough for the way into the driver, too little for a walk of the stack
-CALLS = "import os\nfor _ in range({count}): os.getpgid(0)"
+CALLS = "import os\nfor _ in range({count}): os.getpgid(0)\nos.getsid(0)"  # the last call ends the program
 DROPPED = re.compile(r"(\d+) nested firing")
 
 
@@ -48,19 +48,20 @@ def many_calls(guest: Guest) -> None:
 
 def descend(guest: Guest) -> None:
     guest.write(f"/sys/module/{DEEP}/parameters/left", LEFT)
+    calls(guest)
 
 
 NESTING = Safeguard(
     8,
-    """syscall::getpgid:entry { @ = count(); this->depth = stackdepth; }
-    fbt::__unwind_start:entry { @ = count(); this->depth = stackdepth; }
-    tick-1s { exit(0); } END { printa("%@d\\n", @); }""",
+    """syscall::getpgid:entry { @ = count(); self->in = 1; this->depth = stackdepth; self->in = 0; }
+    fbt::__unwind_start:entry /self->in/ { @ = count(); this->depth = stackdepth; }
+    syscall::getsid:entry { exit(0); } END { printa("%@d\\n", @); }""",
     calls,
 )
 STACK = Safeguard(
     16,
     f"""fbt:{DEEP}:gilk_test_bottom:entry {{ @[stack()] = count(); }}
-    tick-1s {{ exit(0); }} END {{ printa("%@d\\n", @); }}""",
+    syscall::getsid:entry {{ exit(0); }} END {{ printa("%@d\\n", @); }}""",
     descend,
 )
 RANGE = Safeguard(32, "BEGIN { trace(*(int *)0x1000); } BEGIN { exit(0); }")
@@ -68,7 +69,8 @@ FIXUP = Safeguard(64, "BEGIN { trace(*(int *)0xfffffffffefff000); } BEGIN { exit
 INTERRUPTS = Safeguard(
     128,
     """syscall::getpgid:entry { @[stack(), ustack()] = count(); @by[strjoin(execname, probefunc)] = count(); }
-    profile-4999 { @ticks = count(); } tick-3s { exit(0); } END { trunc(@); trunc(@by); printa("%@d\\n", @ticks); }""",
+    profile-4999 { @ticks = count(); } syscall::getsid:entry { exit(0); }
+    END { trunc(@); trunc(@by); printa("%@d\\n", @ticks); }""",
     many_calls,
 )
 
@@ -116,7 +118,7 @@ def test_an_address_of_no_memory_is_a_fault_of_the_clause(guest: Guest, safeguar
 @pytest.mark.stress
 def test_no_interrupt_finds_a_clause_of_a_site_running(guest: Guest) -> None:
     done = run(guest, INTERRUPTS)
-    assert int(done.lines[-1]) > 100 and not done.errors
+    assert int(done.lines[-1]) > 0 and not done.errors
     assert not guest.complaints()
 
 
