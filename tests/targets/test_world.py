@@ -23,7 +23,6 @@ from tests.programs.build import build
 #: Stops a process, has it killed, lets it go, and takes care of late threads until its input is closed.
 STOPPER = """
 import os, select, sys
-from gilk.targets.linux import LinuxProcess
 from gilk.targets.world import PtracedThreads
 world, number = PtracedThreads(int(sys.argv[1])), int(sys.argv[2])
 with world.stopped():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What keeps clauses in a kernel from harm, each beside its negative control: a driver that leaves this one safeguard
-out (ilk/omit.h) brings the machine down, or its counts are wrong."""
+"""Safeguards that keep clauses in a kernel from harm, each beside its negative control: a driver that leaves it out
+(ilk/omit.h) brings the machine down, or its counts are wrong."""
 
 from __future__ import annotations
 
