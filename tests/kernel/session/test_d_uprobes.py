@@ -92,10 +92,10 @@ def expected(times: int) -> dict[str, int]:
 class Turning:
     """A process in the machine that makes turns when it is told to."""
 
-    def __init__(self, guest: Guest, path: Path) -> None:
+    def __init__(self, guest: Guest, path: Path, *words: str) -> None:
         self._guest, self._path = guest, path
         self.said = bytearray()
-        words = ["sh", "-c", 'echo $$; exec "$1"', "sh", str(path)]
+        words = ("sh", "-c", 'echo $$; exec "$@"', "sh", str(path), *words)
         self.process: RemoteProcess = guest.link.spawn(words, self.said.extend, self.said.extend)
         assert guest.link.channel.until(lambda: b"\n" in self.said, PATIENCE)
         self.pid = int(self.said.split()[0])
@@ -132,10 +132,10 @@ class Turning:
 
 
 @contextmanager
-def turning(guest: Guest, path: Path, count: int) -> Iterator[list[Turning]]:
+def turning(guest: Guest, path: Path, count: int, *words: str) -> Iterator[list[Turning]]:
     made: list[Turning] = []
     try:
-        made += [Turning(guest, path) for _ in range(count)]
+        made += [Turning(guest, path, *words) for _ in range(count)]
         yield made
     finally:
         for each in made:
@@ -266,6 +266,23 @@ def test_other_processes_of_the_program_are_left_alone(kernel: KernelTarget, gue
         assert sorted(map(str.split, done.lines)) == sorted([[str(first.pid), "6"], [str(second.pid), "10"]])
         assert done.ended and not done.errors and other.byte("inner") == before
         other.turn(1)
+    assert not guest.complaints()
+
+
+def test_a_process_whose_main_thread_has_ended_is_traced(kernel: KernelTarget, guest: Guest, users: Path) -> None:
+    """Its own files below /proc are empty then; those of its other threads are not."""
+    with turning(guest, users, 1, "0", "beside") as (process,):
+        assert not guest.link.read_file(f"/proc/{process.pid}/maps")
+
+        def work() -> None:
+            process.turn(4)
+            process.end()
+
+        text = """
+            pid$target:a.out:inner:entry { @[pid] = count(); } fbt::do_msgsnd:entry { }
+            END { printa("%d %@d\\n", @); }"""
+        done = ran(kernel, text, pids=(process.pid,), work=work)
+        assert done.lines == [f"{process.pid} 8"] and done.ended and not done.errors
     assert not guest.complaints()
 
 

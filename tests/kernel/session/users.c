@@ -6,8 +6,10 @@
  * users N fork	and then as many in a child
  * users N untouched	only with texts whose pages are not mapped in the process
  * users	a turn for each byte of standard input: it says how many there have been, after each
+ * users 0 beside	the same in another thread, whose main thread has ended
  */
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,11 +116,42 @@ static int untouched(long count)
 	return 0;
 }
 
+static void *listen_to_input(void *unused)
+{
+	char byte;
+	long n;
+
+	for (n = 0; read(0, &byte, 1) == 1; n++) {
+		turn(n);
+		dprintf(1, "turns %ld\n", n + 1);
+	}
+	return unused;
+}
+
+static void *listen_alone(void *main_thread)
+{
+	pthread_join(*(pthread_t *)main_thread, 0);
+	listen_to_input(0);
+	exit(0);
+}
+
+static int beside(void)
+{
+	static pthread_t main_thread;
+	pthread_t other;
+
+	main_thread = pthread_self();
+	if (pthread_create(&other, 0, listen_alone, &main_thread))
+		return 1;
+	pthread_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	long n, count = argc > 1 ? atol(argv[1]) : 0;
-	char byte;
 
+	if (argc > 2 && !strcmp(argv[2], "beside"))
+		return beside();
 	if (argc > 2 && !strcmp(argv[2], "untouched"))
 		return untouched(count);
 	mallopt(M_MMAP_THRESHOLD, LARGE / 2);
@@ -132,10 +165,8 @@ int main(int argc, char **argv)
 		while (wait(0) > 0)
 			;
 	}
-	for (n = 0; argc < 2 && read(0, &byte, 1) == 1; n++) {
-		turn(n);
-		dprintf(1, "turns %ld\n", n + 1);
-	}
+	if (argc < 2)
+		listen_to_input(0);
 	dprintf(1, "sum %ld, counted %ld, listened %ld\n", sum, counted, listened);
 	return 0;
 }

@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from gilk.analysis.analysis import Analysis
@@ -25,7 +26,7 @@ from gilk.targets.kernel.link import Link
 from gilk.targets.maps import Mapping as Mapped
 from gilk.targets.maps import parse_maps
 from gilk.targets.program import path_there
-from gilk.targets.stat import START_TIME, STATE
+from gilk.targets.stat import START_TIME, STATE, THREADS
 from gilk.values import dataclass
 
 _AT_ENTRY = 9  # AT_ENTRY of the auxiliary vector: the program's entry point (elf(5))
@@ -95,12 +96,14 @@ class UserProcesses:
 
     def began(self, pid: int) -> str:
         """The start time of a process, which tells it from another that has its number later; "" if there is no such
-        process or it has ended."""
+        process or it has ended: the main thread may end before others."""
         try:
             fields = self._link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         except OSError:
             return ""
-        return fields[START_TIME].decode() if len(fields) > START_TIME and fields[STATE] not in _ENDED else ""
+        if len(fields) <= START_TIME or (fields[STATE] in _ENDED and fields[THREADS] in (b"0", b"1")):
+            return ""
+        return fields[START_TIME].decode()
 
     def files(self, pids: tuple[int, ...]) -> tuple[UserFile, ...]:
         """The files of these processes, the first process's first. A process that has ended has none."""
@@ -168,18 +171,30 @@ class UserProcesses:
     def _of_process(self, pid: int) -> Iterator[tuple[tuple[int, int], UserFile]]:
         """The files that a process has mapped executable, by device and inode. The path of each is a link that leads to
         the very file, whatever its name was, and whatever has that name now (proc_pid_map_files(5))."""
-        try:
-            maps = parse_maps(self._link.read_file(f"/proc/{pid}/maps"))
-            entry = _entry(self._link.read_file(f"/proc/{pid}/auxv"))
-        except OSError:
-            return
+        tid, maps, entry = self._mapped(pid)
         seen = set()
         for at in maps:
             key = at.device, at.inode
             if at.executable and at.inode and key not in seen:
                 seen.add(key)
                 main = any(each.start <= entry < each.end for each in maps if (each.device, each.inode) == key)
-                yield key, self._named(f"/proc/{pid}/map_files/{at.start:x}-{at.end:x}", _name(at), main, pid)
+                yield key, self._named(f"/proc/{tid}/map_files/{at.start:x}-{at.end:x}", _name(at), main, pid)
+
+    def _mapped(self, pid: int) -> tuple[int, list[Mapped], int]:
+        """The first thread of a process that has memory, which a main thread that has ended has not; the mappings that
+        it shows, none if the process has ended, and the program's entry point."""
+        for tid in chain((pid,), self._threads(pid)):
+            try:
+                if maps := parse_maps(self._link.read_file(f"/proc/{tid}/maps")):
+                    return tid, maps, _entry(self._link.read_file(f"/proc/{tid}/auxv"))
+            except OSError:
+                continue
+        return pid, [], 0
+
+    def _threads(self, pid: int) -> Iterator[int]:
+        """The threads of a process, which are looked up when they are asked for."""
+        _, said, _ = self._link.run(["ls", f"/proc/{pid}/task"])
+        yield from map(int, said.split())
 
     def _named(self, path: str, name: Path, main: bool, pid: int) -> UserFile:
         file = UserFile(path, Loaded(name, 0, 0, 0, main), (pid,))
