@@ -36,7 +36,7 @@ SOME = ("hot8", "signals", "threads+O0", "exceptions+Os", "recursion+static", "s
 ALL = (
     *SOME, "hot8+static-pie", "hot8+stripped", "signals+O3", "signals+ibt", "threads+static", "exceptions+nopie",
     "recursion+O0", "setjmp+O0", "tailcall", "tailcall+Os", "jumptable", "jumptable+O0", "redzone", "redzone+O3", "ucontext", "green",
-    "ifunc", "ifunc+static", "avx", "smallstack", "ipara", "unwind", "syscalls", "syscalls+ibt", "work",
+    "handlers", "handlers+O0", "ifunc", "ifunc+static", "avx", "smallstack", "ipara", "unwind", "syscalls", "syscalls+ibt", "work",
 )  # fmt: skip
 RIGHT = {"done", "killed", "busy"}
 KILLED = 0.2  # the share of rounds that end by a kill
