@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from gilk.targets.kernel import driver_build, driver_load
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import DriverUnit, Verdict
 from gilk.toolchain.compilers import NATIVE
+from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.driver.handmade import Function
 
 SOURCES = Path(__file__).parent / "guest"
@@ -52,6 +54,14 @@ class Guest:
             source = str(SOURCES / f"{name}.c")
             subprocess.run(["cc", "-O2", "-static", "-pthread", *include, "-o", path, source], check=True)
         return path
+
+    def module_of(self, sources: Path, place: Path) -> Path:
+        """The kernel module whose sources are a directory called as it is, compiled in a copy below ``place``."""
+        copy = place / sources.name
+        shutil.copytree(sources, copy)
+        done = run_kbuild(self.vm.kernel.headers, copy)
+        assert done.returncode == 0, done.stderr
+        return copy / f"{sources.name}.ko"
 
     def complaints(self) -> str:
         """The lines of the kernel's log that tell of an error."""

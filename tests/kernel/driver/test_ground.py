@@ -4,7 +4,6 @@ each case."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +12,6 @@ from iced_x86 import Decoder
 
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, UnitOutcome, Verdict
-from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.driver.driving import SOURCES, Guest
 from tests.kernel.driver.handmade import Bench, jump
 
@@ -27,11 +25,7 @@ WINDOW = bytes.fromhex("b911111111 ba22222222")
 
 @pytest.fixture(scope="module")
 def ground(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    place = tmp_path_factory.mktemp("ground") / NAME
-    shutil.copytree(SOURCES / NAME, place)
-    done = run_kbuild(guest.vm.kernel.headers, place)
-    assert done.returncode == 0, done.stderr
-    guest.run("insmod", str(place / f"{NAME}.ko"))
+    guest.run("insmod", str(guest.module_of(SOURCES / NAME, tmp_path_factory.mktemp("ground"))))
     yield guest
     guest.link.close_driver()
     guest.run("rmmod", NAME)

@@ -7,7 +7,6 @@ ftrace, and so to both.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ import pytest
 
 from gilk.session.kernel_session import KernelSession
 from gilk.targets.kernel.target import KernelTarget
-from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import repeated, stressed
 from tests.kernel.endurance.watch import LIVEPATCH, TAINT, Watch
@@ -30,11 +28,7 @@ LIMIT = 60.0  # seconds for all tasks to have changed over
 
 @pytest.fixture(scope="module")
 def module(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("livepatch") / NAME
-    shutil.copytree(Path(__file__).parent / "guest" / NAME, place)
-    done = run_kbuild(guest.vm.kernel.headers, place)
-    assert done.returncode == 0, done.stderr
-    return place / f"{NAME}.ko"
+    return guest.module_of(Path(__file__).parent / "guest" / NAME, tmp_path_factory.mktemp("livepatch"))
 
 
 def settled(guest: Guest) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ import pytest
 from gilk.errors import TargetError
 from gilk.lab import Machine, boot
 from gilk.targets.kernel.target import KernelTarget
-from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.conftest import STRICT
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import Ran, ran
@@ -77,11 +75,7 @@ INTERRUPTS = Safeguard(
 
 def deep(guest: Guest, place: Path) -> None:
     """Load the module whose function is called with little stack left."""
-    copy = place / DEEP
-    shutil.copytree(Path(__file__).parent / "guest" / DEEP, copy)
-    done = run_kbuild(guest.vm.kernel.headers, copy)
-    assert done.returncode == 0, done.stderr
-    guest.run("insmod", str(copy / f"{DEEP}.ko"))
+    guest.run("insmod", str(guest.module_of(Path(__file__).parent / "guest" / DEEP, place)))
 
 
 @pytest.fixture
