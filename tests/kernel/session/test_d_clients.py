@@ -48,12 +48,12 @@ ALL = sorted(f"{function} {edge}" for function in ("do_msgsnd", "msgrcv") for ed
 class Second:
     """A second client, in the machine, which is ready."""
 
-    def __init__(self, guest: Guest, text: str) -> None:
+    def __init__(self, guest: Guest, text: str, image: str) -> None:
         self.said = bytearray()
         self.errors = bytearray()
         self._guest = guest
         self.process: RemoteProcess = guest.link.spawn(
-            [sys.executable, str(SECOND), text], self.said.extend, self.errors.extend,
+            [sys.executable, str(SECOND), text, image], self.said.extend, self.errors.extend,
             environment={**os.environ, "PYTHONPATH": str(SOURCE), "HOME": "/tmp"},
         )  # fmt: skip
         guest.link.channel.until(lambda: b"\n" in self.said or self.process.status is not None, PATIENCE)
@@ -65,8 +65,8 @@ class Second:
 
 
 @contextmanager
-def second(guest: Guest) -> Iterator[Second]:
-    one = Second(guest, PROGRAM)
+def second(guest: Guest, image: str) -> Iterator[Second]:
+    one = Second(guest, PROGRAM, image)
     try:
         yield one
     finally:
@@ -90,12 +90,13 @@ def wait_for_none(guest: Guest) -> None:
     raise AssertionError("units are left")
 
 
+@pytest.mark.parametrize("reads", [False, pytest.param(True, marks=pytest.mark.stress)], ids=["given", "read"])
 def test_programs_share_probes_and_their_clients_are_killed_in_turn(
-    kernel: KernelTarget, guest: Guest, calls: Path
+    kernel: KernelTarget, guest: Guest, image: Path, calls: Path, reads: bool
 ) -> None:
     """The client that made the splices is killed: they stay for the other client, and go with that."""
     before = text_of(kernel, FUNCTIONS)
-    with second(guest) as first:
+    with second(guest, "-" if reads else str(image)) as first:
         spliced = text_of(kernel, FUNCTIONS)
         between = ran(kernel, PROGRAM, [str(calls), str(TIMES)])
         assert sorted(between.lines) == [f"{name} {TIMES}" for name in ALL] and not between.errors

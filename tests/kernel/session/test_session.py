@@ -16,6 +16,7 @@ from gilk.splice.plan import Refusal
 from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.probes import RecordKind
 from tests.kernel.driver.driving import NUMBERS, Guest
+from tests.seldom import seldom
 
 TIMES = 300
 ALIGNED = 50_000_000  # ns by which the clocks of two machines may differ: a busy machine reads them slowly
@@ -341,12 +342,15 @@ def test_instruments_in_c_run_in_the_kernel(
 
 @pytest.mark.parametrize(
     ("text", "slug", "said"),
-    [
-        ("void broken(unsigned int iid) { retrun; }", "does-not-compile", "retrun"),
-        ("int broken(char c) { return c; }", "does-not-compile", "an instrument is void"),
-        ("long secret(void); void broken(unsigned int iid) { secret(); }", "undefined-symbol", "secret"),
-        ("void other(unsigned int iid) { }", "no-such-instrument", "broken"),
-    ],
+    seldom(
+        [
+            ("void broken(unsigned int iid) { retrun; }", "does-not-compile", "retrun"),
+            ("int broken(char c) { return c; }", "does-not-compile", "an instrument is void"),
+            ("long secret(void); void broken(unsigned int iid) { secret(); }", "undefined-symbol", "secret"),
+            ("void other(unsigned int iid) { }", "no-such-instrument", "broken"),
+        ],
+        1,
+    ),
 )
 def test_c_files_that_are_no_instruments_are_refused(
     session: KernelSession, tmp_path: Path, text: str, slug: str, said: str
