@@ -130,6 +130,7 @@ def drag(page: Page, name: str, by: int) -> None:
     expect(page.get_by_label("The file", exact=True)).not_to_have_value(before)
 
 
+@pytest.mark.stress
 def test_an_experiment_is_written_and_run_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     (folder / "two.toml").write_text(TWO)
     opened(page, window, "/")
@@ -161,6 +162,7 @@ def test_an_experiment_is_written_and_run_by_keyboard(page: Page, window: Served
     assert page.get_by_role("table", name="Instruments", exact=True).locator("tbody tr").count() == 4
 
 
+@pytest.mark.stress
 def test_the_shown_commands_do_the_same_as_the_page(asking: Asking, folder: Path) -> None:
     (folder / "same.toml").write_text(TWO.replace("repetitions = 2\n", ""))
     found = asking.get(f"/experiment/{identity_of_file(folder / 'same.toml')}.json")
@@ -207,6 +209,7 @@ def test_a_process_is_left_as_it_was(page: Page, window: Served, folder: Path, l
     assert not differences(loop.pid)
 
 
+@pytest.mark.stress
 def test_picked_instruments_are_staggered(page: Page, window: Served, folder: Path, loop: Loop, asking: Asking) -> None:
     """The test goes with the mouse from the graph of a function to a time line of the records."""
     opened(page, window, f"/target/{asking.target(loop.pid)}/function?at=dispatch")

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 from tests.web.served import PATIENCE, Asking, served
 
 REQUESTS = ["dispatch:blocks=count", "ackermann:entry=time"]
@@ -93,8 +94,10 @@ def test_a_preview_agrees_with_the_session(loop: Loop, asking: Asking) -> None:
 
 @pytest.mark.parametrize(
     "requests",
-    [["nothing:entry=count"], ["dispatch:@99:pre=count"], ["x=y"], ["main:entry=@path"], ["kernel:f:entry=count"],
-     ["main:entry=a.c:f"]],
+    seldom([
+        ["nothing:entry=count"], ["dispatch:@99:pre=count"], ["x=y"], ["main:entry=@path"], ["kernel:f:entry=count"],
+        ["main:entry=a.c:f"],
+    ], 2),
 )  # fmt: skip
 def test_refused_requests_change_nothing(loop: Loop, asking: Asking, requests: list[str]) -> None:
     answer = asking.post("/session", target=asking.target(loop.pid), requests=requests)
@@ -121,7 +124,7 @@ def test_taking_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> 
     assert clean(loop)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", seldom([signal.SIGKILL, signal.SIGTERM], 1))
 def test_a_server_that_ends_leaves_no_probes(loop: Loop, tmp_path: Path, number: int) -> None:
     with served(tmp_path, "--pid", str(loop.pid)) as window:
         asking = Asking(window)
@@ -203,9 +206,12 @@ def test_a_d_program_prints_what_the_command_prints(loop: Loop, asking: Asking) 
 
 @pytest.mark.parametrize(
     ("text", "slug"),
-    [("BEGIN { x", "bad-d-program"), ("pid$target::nothing:entry { }", "no-such-probe"),
+    [("BEGIN { x", "bad-d-program"),
+     pytest.param("pid$target::nothing:entry { }", "no-such-probe", marks=pytest.mark.stress),
      ('BEGIN { system("touch /tmp/no"); }', "destructive-in-window"),
-     ('#pragma D option destructive\nBEGIN { raise(9); }', "destructive-in-window")],
+     pytest.param(
+         '#pragma D option destructive\nBEGIN { raise(9); }', "destructive-in-window", marks=pytest.mark.stress
+     )],
 )  # fmt: skip
 def test_a_refused_d_program_changes_nothing(loop: Loop, asking: Asking, text: str, slug: str) -> None:
     answer = asking.post("/session/d", target=asking.target(loop.pid), text=text)

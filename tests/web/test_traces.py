@@ -100,6 +100,7 @@ def test_a_time_line_is_used_by_mouse(page: Page, window: Served, folder: Path) 
     expect(call.get_by_role("heading", name="c", exact=True)).to_be_visible()
 
 
+@pytest.mark.stress
 def test_a_time_line_is_used_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, "/traces")
     reach(page, page.get_by_role("link", name="small.parquet"))

@@ -126,6 +126,7 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     assert clean(loop)
 
 
+@pytest.mark.stress
 def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     """The counts of a function's edges are at the edges of its graph; what is taken into a block is what it is hit."""
     target = asking.target(loop.pid)
@@ -160,6 +161,7 @@ def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking:
     assert found == {name: count for name, count in over["report"]["counts"].items() if "->" in name}
 
 
+@pytest.mark.stress
 def test_instruments_come_and_go_at_their_times(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     opened(page, window, f"/target/{target}")
