@@ -176,6 +176,7 @@ def test_all_processes_are_clean_when_the_client_is_killed(tmp_path: Path) -> No
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.stress
 def test_addresses_are_named_by_the_symbols_of_their_program(tmp_path: Path) -> None:
     """One process runs three programs, one after the other; ``usym`` finds the functions of each."""
     first = compile_text(tmp_path, "first", CHILD, "-O1", "-w")
@@ -370,6 +371,7 @@ def three_programs(tmp_path: Path, member: str) -> str:
     return shlex.join([*map(str, made), "/bin/true"])
 
 
+@pytest.mark.stress
 def test_symbols_and_types_are_looked_up_in_each_program(tmp_path: Path) -> None:
     """One variable lies at two addresses, one member at two offsets; a program without them is named."""
     program = """

@@ -26,7 +26,7 @@ from gilk.splice.planner import PatchContext
 from tests.behaviour.harness import Loop, cpu, differences, leftovers, redirected, wait_for
 from tests.programs.build import build
 
-CYCLES = [15, pytest.param(10_000, marks=pytest.mark.stress)]
+CYCLES = [6, pytest.param(10_000, marks=pytest.mark.stress)]
 WAYS = [("hot_asm:blocks", "count"), ("hot_asm:entry", "time"), ("hot_asm:entry", "regs")]
 
 

@@ -48,7 +48,7 @@ def calls_of(directory: Path, function: str) -> collections.Counter[int]:
 
 @pytest.mark.parametrize(("name", "hits", "programs", "processes"), [
     ("exec", 500, 6, 1),  # executes itself, the first time from another thread than the first
-    ("vfork", 15, 6, 1),  # children that share their parent's memory until they execute
+    pytest.param("vfork", 15, 6, 1, marks=pytest.mark.stress),  # children that share their parent's memory until they execute
     ("fork", 550, 1, 6),  # children that execute nothing
 ])  # fmt: skip
 def test_no_call_of_a_followed_program_is_lost(
@@ -240,6 +240,7 @@ def test_the_children_of_an_attached_server_are_followed(tmp_path: Path) -> None
         assert server.wait() == 0
 
 
+@pytest.mark.stress
 def test_a_trace_started_by_a_signal_has_earlier_and_later_programs(tmp_path: Path) -> None:
     """Nothing is recorded until the signal; programs that wait for it are followed from then on."""
     with shell_with_two(tmp_path, "--start", "signal:USR2", "--json") as (client, pids):

@@ -121,7 +121,12 @@ def seen_woven(program: Path, place: Path) -> tuple[list[str], Seen]:
     return lines, tables  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-mavx2")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(("-O0",), marks=pytest.mark.stress), pytest.param(("-O2",), marks=pytest.mark.stress),
+     ("-O3", "-mavx2")],
+    ids=" ".join,
+)  # fmt: skip
 def test_advice_sees_every_access_in_a_block_that_lackey_sees(options: tuple[str, ...], tmp_path: Path) -> None:
     program = build(
         tmp_path, BLOCKS.replace("int main", NEVER + "int main"), *options, "-fno-tree-loop-distribute-patterns"
