@@ -206,12 +206,12 @@ def _is_below(pid: int, top: int) -> bool:
 @pytest.mark.parametrize(
     ("interrupt", "workers", "test", "program"),
     [
-        (ctrl_c, 1, "tests/cli/test_experiment.py::test_pipe", "sort"),
+        pytest.param(ctrl_c, 1, "tests/cli/test_experiment.py::test_pipe", "sort", marks=pytest.mark.stress),
         (ctrl_c, 0, "tests/behaviour/test_attach.py", "gilk-keeper"),
-        (terminated, 1, "tests/behaviour/test_attach.py", "gilk-keeper"),
+        pytest.param(terminated, 1, "tests/behaviour/test_attach.py", "gilk-keeper", marks=pytest.mark.stress),
         (worker_killed, 1, "tests/session/broker/test_deaths.py", "gilk-broker"),
         (killed, 0, "tests/behaviour/test_client_killed.py", "gilk-keeper"),
-        (group_killed, 1, "tests/cli/test_experiment.py::test_pipe", "sort"),
+        pytest.param(group_killed, 1, "tests/cli/test_experiment.py::test_pipe", "sort", marks=pytest.mark.stress),
     ],
 )
 def test_an_interrupted_run_leaves_no_process(

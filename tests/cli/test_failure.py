@@ -60,7 +60,9 @@ def test_out_of_memory_in_gilk_itself_names_the_limit() -> None:
     assert "limited to 150 MiB here: ulimit -v unlimited" in done.stderr
 
 
-@pytest.mark.parametrize("limit", range(150, 270, 10))
+@pytest.mark.parametrize(
+    "limit", [pytest.param(n, marks=pytest.mark.stress if n % 40 else ()) for n in range(150, 270, 10)]
+)
 def test_a_limit_on_addresses_is_named_wherever_memory_runs_out(limit: int) -> None:
     """While libraries are mapped, while modules are read, as a thread begins, or in the process."""
     done = run_within(limit)

@@ -17,6 +17,7 @@ from gilk.cli import progress, running
 from gilk.cli.progress import Beat, interval
 from gilk.runs.outcome import Result
 from tests.programs.build import build
+from tests.seldom import seldom
 
 Environment = dict[str, str]
 IMAGES = Activity("analysing", 12, 31, "images")
@@ -104,8 +105,8 @@ def test_ctrl_c_ends_a_report_and_names_the_file(earlier: int, capfd: pytest.Cap
     assert capfd.readouterr().err == "gilk: not summed up; the file is whole, and gilk show t.parquet reads it\n"
 
 
-@pytest.mark.parametrize("words", ["show FILE", "show --html FILE", "export --to csv FILE", "anomalies FILE",
-                                   "diff FILE FILE", "query FILE select+1"])  # fmt: skip
+@pytest.mark.parametrize("words", seldom(["show FILE", "diff FILE FILE", "show --html FILE", "export --to csv FILE",
+                                          "anomalies FILE", "query FILE select+1"], 2))  # fmt: skip
 def test_commands_about_files_print_progress(gilk_on_path: Environment, tmp_path: Path, words: str) -> None:
     def said(*words: str, **changed: str) -> list[str]:
         now = {**gilk_on_path, "GILK_PROGRESS": "1e-9", **changed}
@@ -123,7 +124,7 @@ def test_commands_about_files_print_progress(gilk_on_path: Environment, tmp_path
     "command",
     [
         ["run", "-i", "*:entry=count", "--"],
-        ["trace", "--scope", "calls:", "-o", "t.parquet", "--"],
+        pytest.param(["trace", "--scope", "calls:", "-o", "t.parquet", "--"], marks=pytest.mark.stress),
         ["dtrace", "-n", "pid$target:a.out::entry { @ = count(); }", "-c"],
         ["scan"],
     ],
