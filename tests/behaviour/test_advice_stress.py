@@ -131,7 +131,7 @@ def test_advice_comes_and_goes_many_times(request: pytest.FixtureRequest, name: 
         assert not differences(program.pid) and not leftovers(program.pid)
 
 
-@pytest.mark.parametrize("name", ["busy", "jumping"])
+@pytest.mark.parametrize("name", seldom(["jumping", "busy"], 1))
 def test_all_advice_at_once_beside_probes_at_the_same_points(request: pytest.FixtureRequest, name: str) -> None:
     pieces: Pieces = WOVEN if name == "busy" else JUMPS
     with rounds(request.getfixturevalue(name)) as program:

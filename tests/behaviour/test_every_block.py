@@ -18,7 +18,7 @@ from tests.seldom import seldom
 #: Programs that see a limit (docs/limits.md): the program counter that a signal handler finds is that of the patch.
 SEES_ADDRESSES = {"sigpc"}
 #: Programs whose functions are also left otherwise than by their returns, or in other threads and processes.
-LEFT = ("recursion", "tailcall", "exceptions", "setjmp", "threads", "fork", "signals", "ucontext")
+LEFT = ("tailcall", "exceptions", "threads", "fork")
 PROGRAMS = [name for name in names() if name not in SEES_ADDRESSES and name != "many"]
 #: One program is enough, as this takes long.
 WITH_LIBC = ["threads"]

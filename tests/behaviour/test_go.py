@@ -171,7 +171,7 @@ def test_arguments_of_a_go_function_in_assembly_are_those_of_its_system_call(pro
         "pid$target:steady:runtime.mallocgc:entry, pid$target:steady:runtime.casgstatus:entry { @[ustack(20)] = count(); }",
         "pid$target:steady:main.hot:entry { @ = quantize(vtimestamp); }",
         "pid$target:steady:main.deep:entry { @[ustack(20)] = count(); }",
-    ], 2),
+    ], 1),
 )  # fmt: skip
 def test_d_clauses_run_on_a_stack_of_their_own(program: Path, clause: str) -> None:
     with Loop([program], gives_way=False) as loop:

@@ -321,6 +321,7 @@ def test_a_report_says_that_first_hits_may_be_missing_if_no_thread_can_be_held(
     assert any(note.startswith(unseen) and "for a test" in note for note in results[0].notes)
 
 
+@pytest.mark.stress
 def test_strategies_name_the_libraries_that_they_leave_out(opens: Opener) -> None:
     """A strategy only handles the libraries that are there."""
     with going_on(opens.pid, "*:*u*=@coverage", waits=False) as results:

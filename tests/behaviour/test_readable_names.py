@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import build
 from tests.seldom import seldom
 
@@ -28,7 +29,7 @@ def program() -> str:
 @pytest.fixture
 def gilk(gilk_on_path: Environment, tmp_path: Path) -> Any:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(["gilk", *arguments], env=gilk_on_path, cwd=tmp_path, capture_output=True, text=True)
+        done = run_gilk(*arguments, env=gilk_on_path, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -177,8 +178,7 @@ def test_inlined_functions_are_reported_by_readable_names(
     program = str(tmp_path / "boxes")
 
     def run(what: str) -> subprocess.CompletedProcess[str]:
-        command = ["gilk", "run", "-v", "-i", what, "--", program]
-        return subprocess.run(command, env=gilk_on_path, capture_output=True, text=True)
+        return run_gilk("run", "-v", "-i", what, "--", program, env=gilk_on_path)
 
     for name in names:
         gone = run(f"{name}:return=stamp")

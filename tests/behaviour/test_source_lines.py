@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import gilk as package
-from tests.behaviour.harness import wait_for
+from tests.behaviour.harness import run_gilk, wait_for
 
 Environment = dict[str, str]
 SOURCE = """\
@@ -48,7 +48,7 @@ STATEMENTS = (4, 7, 9, 10, 12, 15, 17, 19, 21)
 @pytest.fixture
 def gilk(gilk_on_path: Environment, tmp_path: Path) -> Any:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["gilk", *arguments], env=gilk_on_path, cwd=tmp_path, capture_output=True, text=True)
+        return run_gilk(*arguments, env=gilk_on_path, cwd=tmp_path)
 
     return run
 

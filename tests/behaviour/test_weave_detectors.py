@@ -118,6 +118,7 @@ def test_memcheck_finds_the_same_blocks_freed_twice(faulty: Path) -> None:
     assert len(reports) == count == 5
 
 
+@pytest.mark.stress
 def test_the_kernel_refuses_the_descriptors_that_are_reported(faulty: Path) -> None:
     log = faulty.parent / "strace.log"
     subprocess.run(["strace", "-o", log, faulty, "c"], check=True)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.oracle import Edge, StepperError, step, step_arrivals, step_counts, step_edges
 from tests.programs.build import build, compile_text
+from tests.seldom import seldom
 
 
 def symbols(program: Path) -> dict[str, int]:
@@ -73,7 +74,7 @@ def test_a_library_opened_later_is_counted() -> None:
     assert step_counts([program, "2"], {"plugin.so": [hot]}, start="entry") == {("plugin.so", hot): 20}
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGTRAP])
+@pytest.mark.parametrize("number", seldom([signal.SIGTRAP, signal.SIGKILL, signal.SIGTERM], 1))
 def test_a_death_by_signal_is_passed_on(number: int, tmp_path: Path) -> None:
     text = f"#include <signal.h>\nint main(void) {{ raise({int(number)}); return 0; }}\n"
     program = compile_text(tmp_path, "dies", text, "-static")

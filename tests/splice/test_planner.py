@@ -80,7 +80,7 @@ def check(path: str, seed: int, count: int) -> None:
     assert violations(path, ground, list(made.values())) == []
 
 
-@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("path", seldom(PROGRAMS, 1))
 @pytest.mark.parametrize("seed", seldom(range(2), 1))
 def test_properties_of_plans_hold_for_random_requests(path: str, seed: int) -> None:
     check(path, seed, 60)

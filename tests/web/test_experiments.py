@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.seldom import seldom
 from tests.web.served import PATIENCE, Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
 
@@ -291,7 +292,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "slug"), REFUSED)
+@pytest.mark.parametrize(("text", "slug"), seldom(REFUSED, 4))
 def test_experiments_that_cannot_be_run_are_refused(asking: Asking, folder: Path, text: str, slug: str) -> None:
     file = folder / "refused.toml"
     (folder / "x.py").write_text(f"open({str(folder / 'executed')!r}, 'w')\n")

@@ -83,6 +83,7 @@ def test_a_session_counts_and_is_removed(loop: Loop, asking: Asking) -> None:
     assert [row["outcome"] for row in rows] == ["session 1", "True"] and rows[0]["command"] == state["command"]
 
 
+@pytest.mark.stress
 def test_a_preview_agrees_with_the_session(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     planned = asking.post("/preview", target=target, requests=REQUESTS)["points"]

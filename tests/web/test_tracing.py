@@ -116,6 +116,7 @@ def test_the_command_that_is_shown_makes_the_same_trace(asking: Asking, loop: Lo
     assert all(f"{name}={value}" in found["python"] for name, value in written.items())
 
 
+@pytest.mark.stress
 def test_the_button_take_out_ends_a_trace(page: Page, window: Served, asking: Asking, loop: Loop) -> None:
     query = "start=now&stop=exit&scope=work:ascending&depth=1"
     opened(page, window, f"/target/{asking.target(loop.pid)}/trace?{query}")

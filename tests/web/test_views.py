@@ -151,6 +151,7 @@ def lacking_of(asking: Asking, base: str, rows: list[Any]) -> dict[str, list[str
     return found
 
 
+@pytest.mark.stress
 def test_functions_that_are_not_followed_are_named_below_their_callers(
     page: Page, window: Served, asking: Asking, folder: Path
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_flame_graph_is_used_by_mouse_and_keyboard(page: Page, window: Served,
     expect(page.get_by_role("table", name="Most time in itself").locator("tbody tr")).to_have_count(6)
 
 
+@pytest.mark.stress
 def test_anomalies_agree_with_those_of_the_command(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, at(folder, "small.parquet", "anomalies"))
     rows = page.get_by_role("table", name="Calls unlike others").locator("tbody tr")

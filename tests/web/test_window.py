@@ -305,6 +305,7 @@ def test_a_new_page_leaves_the_focus_with_one_who_types_already(page: Page, wind
     expect(field).to_have_value("dispatch")
 
 
+@pytest.mark.stress
 def test_a_d_programs_output_is_shown(page: Page, window: Served, loop: Loop) -> None:
     functions(page, window, "work")
     page.get_by_role("link", name="a D program for it").click()

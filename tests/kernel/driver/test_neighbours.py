@@ -14,6 +14,7 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count
+from tests.seldom import seldom
 
 pytestmark = pytest.mark.xdist_group("lab")
 TRACING = "/sys/kernel/tracing"
@@ -108,7 +109,7 @@ def test_a_place_with_a_disabled_kprobe_is_refused(guest: Guest, driver: Driver,
     assert guest.counted(driver, [unit], "getppid", 100) == [100]
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("several", seldom([True, False], 1))
 def test_a_disabled_kprobe_over_a_splice_works_when_enabled(
     guest: Guest, driver: Driver, bench: Bench, several: bool
 ) -> None:

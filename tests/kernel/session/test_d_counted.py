@@ -187,6 +187,7 @@ def test_pages_are_those_that_vmstat_counts(guest: Guest, disk: str) -> None:
     assert not done.errors
 
 
+@pytest.mark.stress
 def test_changed_priorities_and_handled_signals_are_counted(kernel: KernelTarget) -> None:
     script = (
         "import os, signal\n"

@@ -244,6 +244,7 @@ def test_pages_are_not_made_present_after_a_clause_had_effects(kernel: KernelTar
     assert counted(done.lines) == {"before": TIMES, "errors": 2 * TIMES} and not guest.complaints()
 
 
+@pytest.mark.stress
 def test_other_processes_of_the_program_are_left_alone(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Two of three processes of the program are meant, and the D program ends with them; the third's memory is never
     touched."""
@@ -319,6 +320,7 @@ def test_a_library_opened_later_gets_its_probes(kernel: KernelTarget, guest: Gue
     assert not guest.complaints()
 
 
+@pytest.mark.stress
 def test_a_program_executed_later_gets_its_probes(
     kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
 ) -> None:
