@@ -120,6 +120,7 @@ def test_exceptions_and_long_jumps_stay_within_the_graph(compiled: Compile, flag
     check([program], [program, LIBC])
 
 
+@pytest.mark.stress
 def test_gzip_stays_within_the_graph(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("".join(f"{n * n}\n" for n in range(40)))

@@ -74,6 +74,7 @@ serve(5)
 """
 
 
+@pytest.mark.stress
 def test_the_children_of_a_prefork_server_are_followed(tmp_path: Path) -> None:
     """The processes share global variables, arrays and thread-local variables; ``pid`` and ``execname`` tell the
     processes apart."""
@@ -383,6 +384,7 @@ def test_symbols_and_types_are_looked_up_in_each_program(tmp_path: Path) -> None
     assert any(line.startswith("dtrace: not everything is seen in true: ") and "level" in line for line in said), said
 
 
+@pytest.mark.stress
 def test_a_program_whose_types_have_other_sizes_is_refused(tmp_path: Path) -> None:
     program = """
         pid$target:a.out:tick:entry { kept = *(struct shape *)arg0; @[execname, kept.red] = count(); }

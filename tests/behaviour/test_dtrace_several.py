@@ -85,6 +85,7 @@ def test_a_session_of_several_processes_lasts_until_the_last_has_ended() -> None
         assert clean(other)
 
 
+@pytest.mark.stress
 def test_a_description_needs_to_match_in_one_of_the_processes_only(two: tuple[Loop, Loop]) -> None:
     with Loop([build("recursion")]) as third:
         words = ["dtrace", "-q", "-p", str(two[0].pid), "-p", str(third.pid)]

@@ -66,6 +66,7 @@ def test_contexts_that_wait_in_signal_handlers_go_on(instrument: str, variant: s
             assert wait_for(lambda: leftovers(loop.pid) == [])
 
 
+@pytest.mark.stress
 def test_handlers_see_the_original_address_while_other_contexts_wait(tmp_path: Path) -> None:
     """The note is kept in the context itself, so there may be more of them than threads, blocks or slots."""
     source = tmp_path / "plain.c"
@@ -196,6 +197,7 @@ def test_no_jump_is_inserted_where_a_waiting_context_would_return_into_it(
         goes_on(program)
 
 
+@pytest.mark.stress
 def test_a_waiting_context_goes_on_though_a_thread_does_not_leave_an_instrument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

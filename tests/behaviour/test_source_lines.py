@@ -250,6 +250,7 @@ def test_stacks_of_d_name_the_lines_of_their_calls_if_asked(gilk: Any, program: 
     assert [frame.partition(" ")[0] for frame in frames] == [line.strip() for line in plain.splitlines() if "`" in line]
 
 
+@pytest.mark.stress
 def test_flame_graphs_tell_lines_under_the_pointer(gilk: Any, program: str, tmp_path: Path) -> None:
     """Calls have the line at which the function begins, stacks the lines at which the function was."""
     between = ("--start", "call:main", "--stop", "return:main")  # so that main is as wide as the picture
@@ -263,6 +264,7 @@ def test_flame_graphs_tell_lines_under_the_pointer(gilk: Any, program: str, tmp_
     assert "<title>main\ncollatz: 29 stacks (100 %), at collatz.c:17</title>" in drawn
 
 
+@pytest.mark.stress
 def test_a_comparison_names_the_lines_at_which_functions_begin(gilk: Any, tmp_path: Path) -> None:
     source = """
         __attribute__((noipa)) int more(int n) { return n + 1; }

@@ -110,6 +110,7 @@ def test_calls_of_a_program_executed_in_a_process_are_not_within_the_former_one(
     assert re.search(r"^ *\S+ +\S+ +20 .* work( \(\S+\))?$", second, re.MULTILINE) and "sub_" not in second
 
 
+@pytest.mark.stress
 def test_an_exported_trace_of_several_programs_nests_as_the_format_requires(tmp_path: Path) -> None:
     """The calls of a thread nest, as the format requires, also if the thread has executed another program."""
     traced(tmp_path, "--scope", "exec:", "--", build("exec"), "5")
@@ -269,6 +270,7 @@ def test_a_scope_that_matches_in_no_program_is_an_error(tmp_path: Path) -> None:
     assert done.returncode == 2 and "(nothing-to-follow)" in done.stderr and not list(tmp_path.iterdir())
 
 
+@pytest.mark.stress
 def test_programs_that_share_a_name_are_reported(tmp_path: Path) -> None:
     """The two programs are one image in the trace."""
     paths = []

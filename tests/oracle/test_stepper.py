@@ -81,7 +81,7 @@ def test_a_death_by_signal_is_passed_on(number: int, tmp_path: Path) -> None:
     assert step([program], {}, start="entry").status == -number
 
 
-@pytest.mark.parametrize(("children", "expected"), [(False, 100), (True, 150)])
+@pytest.mark.parametrize(("children", "expected"), seldom([(True, 150), (False, 100)], 1))
 def test_children_are_counted_on_request(children: bool, expected: int) -> None:
     program = build("fork", "static")
     hot = symbols(program)["hot"]
@@ -89,6 +89,7 @@ def test_children_are_counted_on_request(children: bool, expected: int) -> None:
     assert result.counts == {("fork", hot): expected}
 
 
+@pytest.mark.stress
 def test_counting_goes_on_after_exec() -> None:
     program = build("exec", "static")
     hot = symbols(program)["hot"]

@@ -116,6 +116,7 @@ def test_only_granted_targets_can_be_reached(loop: Loop, asking: Asking) -> None
         assert asking.post("/preview", target=target, requests=REQUESTS)["error"]["slug"] == slug
 
 
+@pytest.mark.stress
 def test_taking_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     for request in REQUESTS:

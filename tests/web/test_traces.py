@@ -148,6 +148,7 @@ PIXELS = """places => {
 }"""
 
 
+@pytest.mark.stress
 def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     """The middle of each call that is wide enough to be seen has its function's colour, and the background has none."""
     line(page, window, folder, "small.parquet")
@@ -284,6 +285,7 @@ def test_reading_a_trace_is_given_up_when_the_client_disconnects(window: Served,
     assert asking.get(many)["calls"] == 20_002
 
 
+@pytest.mark.stress
 def test_the_progress_of_reading_is_shown(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline.json")
     pid = worker_of(window)

@@ -199,6 +199,7 @@ def test_instruments_come_and_go_at_their_times(page: Page, window: Served, loop
         ("ackermann:entry", 0.3, 0.5), ("dispatch:entry", None, None)]  # fmt: skip
 
 
+@pytest.mark.stress
 def test_a_session_is_over_when_all_its_instruments_have_come_out(window: Served, loop: Loop, asking: Asking) -> None:
     """`coverage` takes each point out at its first hit; those that are never hit stay."""
     target = asking.target(loop.pid)

@@ -99,6 +99,7 @@ def test_a_kprobe_placed_over_a_splice_works(guest: Guest, driver: Driver, unit:
         assert driver.undo([unit.number])[0].verdict == Verdict.OK
 
 
+@pytest.mark.stress
 def test_a_place_with_a_disabled_kprobe_is_refused(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with registered(guest, unit.address):
         outcome = driver.apply([unit])[0]
@@ -132,6 +133,7 @@ def test_a_disabled_kprobe_over_a_splice_works_when_enabled(
     assert driver.read(0, 1) == [200]
 
 
+@pytest.mark.stress
 def test_a_splice_below_a_disabled_kprobe_outlives_its_client(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
@@ -210,6 +212,7 @@ def test_unloading_a_module_removes_its_units(guest: Guest, driver: Driver, benc
     guest.run("rmmod", MODULE)
 
 
+@pytest.mark.stress
 def test_a_module_can_be_unloaded_after_its_units_are_gone(guest: Guest, driver: Driver, bench: Bench) -> None:
     guest.run("modprobe", MODULE)
     function = Function.read(guest.text, guest.module_symbol(MODULE_FUNCTION))

@@ -121,6 +121,7 @@ def test_a_kernel_stack_is_the_one_that_ftrace_records(kernel: KernelTarget, gue
     assert depth[1] == str(length) and depth[2].startswith(f"vmlinux`{ours[1]}+0x") and depth[3] == str(TIMES)
 
 
+@pytest.mark.stress
 def test_a_profile_sample_has_the_stack_of_the_interrupted_code(kernel: KernelTarget) -> None:
     """A task that only reads /dev/zero is in read(), so its stacks lead there. In user mode there is no kernel
     stack."""

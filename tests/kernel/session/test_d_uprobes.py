@@ -169,6 +169,7 @@ def test_counts_and_values_are_those_of_ftrace(kernel: KernelTarget, guest: Gues
     assert not guest.complaints()
 
 
+@pytest.mark.stress
 def test_a_library_is_traced_with_the_calls_that_it_makes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Each turn has one mmap() inside malloc(), and one outside."""
     text = """
