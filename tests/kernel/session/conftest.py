@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,14 +29,6 @@ def kernel(guest: Guest) -> KernelTarget:
     target = KernelTarget(guest.link)
     target.analysis()
     return target
-
-
-@pytest.fixture(scope="package")
-def image(kernel: KernelTarget, exchange: Path) -> Path:
-    """The kernel of the machine, read from outside it, in a file: a program within it would take minutes to do that."""
-    path = exchange / "kernel.image"
-    path.write_bytes(pickle.dumps(kernel.kernel, pickle.HIGHEST_PROTOCOL))
-    return path
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -83,6 +84,14 @@ class Away:
     def end(self) -> list[dict[str, Any]]:
         assert self.process.wait(PATIENCE) == 0, self.said.decode()
         return self.told()
+
+
+@pytest.fixture(scope="module")
+def image(kernel: KernelTarget, exchange: Path) -> Path:
+    """The kernel of the machine, read from outside it, in a file."""
+    path = exchange / "kernel.image"
+    path.write_bytes(pickle.dumps(kernel.kernel, pickle.HIGHEST_PROTOCOL))
+    return path
 
 
 @pytest.fixture(scope="module")

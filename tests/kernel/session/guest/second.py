@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Another consumer, in the machine itself: `second.py PROGRAM IMAGE`. It prints "ready" once its probes are in, and
-goes on.
-
-IMAGE is the kernel as it was read from outside the machine, or `-`, in which case this reads it, which takes minutes.
-"""
+"""Another consumer, in the machine itself: `second.py PROGRAM`. It prints "ready" once its probes are in, and goes
+on."""
 
 from __future__ import annotations
 
-import pickle
 import signal
 import sys
-from pathlib import Path
 
 from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
@@ -20,17 +15,13 @@ from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
 from gilk.runs.elsewhere import Elsewhere
 from gilk.targets.kernel.link import LocalLink
-from gilk.targets.kernel.target import KernelTarget
 
 
 def main() -> None:
     options = Options()
     options.set("quiet", None)
     options.set("destructive", None)  # nobody takes its records, which must not abort it
-    target = KernelTarget(LocalLink(), shared=True)
-    if sys.argv[2] != "-":
-        target.__dict__["kernel"] = pickle.loads(Path(sys.argv[2]).read_bytes())
-    machine = OtherMachine(Elsewhere(target.link, lambda: None), target)  # type: ignore[arg-type]
+    machine = OtherMachine(Elsewhere(LocalLink(), lambda: None))  # type: ignore[arg-type]
     consumer = Consumer([ProgramText("script", Source("second", sys.argv[1]))], Macros({}, ("second",)), options)
     consumer.machine = machine
     consumer.compile()
