@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.harness import wait_for
+from tests.seldom import seldom
 
 ROOT = Path(__file__).parent.parent
 GUARD = ROOT / "tests" / "guard.py"
@@ -135,7 +136,9 @@ def strays() -> Iterator[Run]:
     run.close()
 
 
-@pytest.mark.parametrize("interrupt", [ctrl_c, terminated, killed, group_killed, reaper_killed, work_killed, done])
+@pytest.mark.parametrize(
+    "interrupt", seldom([ctrl_c, killed, reaper_killed, done, terminated, group_killed, work_killed], 4)
+)
 def test_daemons_end_with_the_work(strays: Run, interrupt: Interrupt) -> None:
     assert wait_for(lambda: len(strays.named("cat")) == len(strays.named("tail")) == 3, _LIMIT)
     interrupt(strays)

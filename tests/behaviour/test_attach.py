@@ -77,7 +77,7 @@ def test_all_blocks_of_a_running_program_and_its_libc_are_counted(name: str) -> 
         assert_clean(loop.pid)
 
 
-@pytest.mark.parametrize("name", ["hot8", "threads", "work", "recursion"])
+@pytest.mark.parametrize("name", seldom(["hot8", "threads", "work", "recursion"], 2))
 def test_the_gs_base_is_given_back(name: str) -> None:
     with Loop([build(name)]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:

@@ -96,7 +96,7 @@ def test_the_children_of_a_prefork_server_are_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "arguments", "hits", "programs"), [
     ("exec", ("5",), 500, 6),  # executes itself, the first time from another thread than the first
-    ("vfork", ("5",), 15, 6),  # children that share their parent's memory until they execute
+    pytest.param("vfork", ("5",), 15, 6, marks=pytest.mark.stress),  # children that share their parent's memory until they execute
     ("fork", ("5",), 550, 1),  # children that execute nothing
 ])  # fmt: skip
 def test_processes_are_followed_however_they_begin(

@@ -27,8 +27,8 @@ def gilk(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("scan", "--list", "/usr/bin/gzip"),
-        ("scan", "--json", "/usr/bin/gzip"),
+        pytest.param(("scan", "--list", "/usr/bin/gzip"), marks=pytest.mark.stress),
+        pytest.param(("scan", "--json", "/usr/bin/gzip"), marks=pytest.mark.stress),
         ("dtrace", "-q", "-n", "BEGIN { trace(1); exit(0); }"),
         (*RUN, "--json", "--", "/bin/bash", "-c", "true"),
     ],

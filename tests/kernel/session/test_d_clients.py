@@ -49,7 +49,7 @@ PROGRAM = """
 ALL = sorted(f"{function} {edge}" for function in ("do_msgsnd", "msgrcv") for edge in ("entry", "return"))
 
 
-class InMachine:
+class Second:
     """A second client, which runs in the machine, reads its kernel there, and is ready."""
 
     def __init__(self, guest: Guest, text: str) -> None:
@@ -96,12 +96,12 @@ class ByRelay:
 
 
 @contextmanager
-def second(guest: Guest, kernel: KernelTarget, place: Path, in_machine: bool) -> Iterator[InMachine | ByRelay]:
+def second(guest: Guest, kernel: KernelTarget, place: Path, in_machine: bool) -> Iterator[Second | ByRelay]:
     """A second client, which is killed at the end at the latest. The machine is asked by others within apart()."""
     with ExitStack() as stack:
-        one: InMachine | ByRelay
+        one: Second | ByRelay
         if in_machine:
-            one = InMachine(guest, PROGRAM)
+            one = Second(guest, PROGRAM)
         else:
             one = ByRelay(guest, stack.enter_context(SshIntoGuest(guest, place)), kernel, PROGRAM)
         stack.callback(one.kill)
