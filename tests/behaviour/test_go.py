@@ -182,12 +182,11 @@ def test_d_clauses_run_on_a_stack_of_their_own(program: Path, clause: str) -> No
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 
 
-@pytest.mark.parametrize("scope", seldom(["--scope steady:main.*", ""], 1), ids=["main", "everything"])
-def test_a_trace_follows_a_go_program(program: Path, tmp_path: Path, scope: str) -> None:
+@pytest.mark.stress
+def test_a_trace_follows_a_go_program(program: Path, tmp_path: Path) -> None:
     with Loop([program], gives_way=False) as loop:
         file = tmp_path / "steady.parquet"
-        words = ["trace", "--start", "call:main.deep", "--stop", "for:200ms", *scope.split()]
-        words += ["-p", str(loop.pid), "-o", str(file)]
+        words = ["trace", "--start", "call:main.deep", "--stop", "for:200ms", "-p", str(loop.pid), "-o", str(file)]
         assert (done := run_gilk(*words)).returncode == 0, done.stderr
         assert "main.deep" in run_gilk("show", "--tree", str(file)).stdout
         assert differences(loop.pid) == []
