@@ -68,7 +68,7 @@ def guards(pid: int) -> int:
         ("steady:main.*:blocks", "count"), ("steady:main.*:entry", "time"), ("steady:main.*:blocks", "large"),
         ("steady:runtime.*:entry", "regs"), ("steady:main.*:blocks", "small"), ("steady:main.*:blocks", "stamp"),
         ("steady:runtime.*:entry", "count"), ("steady:main.hot:blocks", "args"),
-    ], 3),
+    ], 2),
 )  # fmt: skip
 def test_a_go_program_goes_on_with_instruments_in_it(
     program: Path, tmp_path: Path, points: str, instrument: str
