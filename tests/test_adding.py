@@ -136,6 +136,7 @@ def parts(trace):
 """
 
 
+@pytest.mark.stress
 def test_an_exporter_is_a_file_and_a_row(copy: Copy, tmp_path: Path) -> None:
     copy.add("render/export/total.py", EXPORTER)
     copy.add_row("cli/export.py", "from gilk.render.export import ", "total, ")

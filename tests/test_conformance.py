@@ -87,6 +87,7 @@ def results(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str,
     return {row["name"].removeprefix("test/"): (row["result"], row["why"], row["reason"]) for row in rows}
 
 
+@pytest.mark.stress
 def test_each_test_has_its_result(suite: Path) -> None:
     done = conformance(suite, "--json", "--jobs", "4")
     found = results(done)

@@ -3,8 +3,9 @@
 
 A code block that opens with ```console test is run. Each line that begins with `$ ` is a command, and the lines after
 it are its output, in which `...` stands for anything. It must exit with 0; `exit=N` after `test` says otherwise for the
-block; with `needs=debugreg` the block is left out where the machine has none. The blocks of one page run in order, in
-one directory, with the repository's `examples` beside them.
+block; with `needs=debugreg` the block is left out where the machine has none. With `seldom` at the end, only `make
+stress` runs the block, together with the others of its page. The blocks of one page run in order, in one directory,
+with the repository's `examples` beside them.
 
 A block that opens with ```console session shows real output: its commands run in one shell, `&` and `$!` included, and
 must print the same but for numbers, and for the number of rows of a histogram or a table.
@@ -17,7 +18,7 @@ import difflib
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,8 @@ from tests.behaviour.harness import run_gilk
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(
-    r"^```console test(?: exit=(?P<status>\d+))?(?: needs=(?P<needs>debugreg))?\n(?P<body>.*?)^```$",
+    r"^```console test(?: exit=(?P<status>\d+))?(?: needs=(?P<needs>debugreg))?(?P<seldom> seldom)?\n"
+    r"(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -45,8 +47,11 @@ class Example:
     status: int
 
 
-def examples(page: Path) -> Iterator[Example]:
+def examples(page: Path, every: bool = False) -> Iterator[Example]:
+    """The examples of a page; all of them, or without those of blocks that are marked ``seldom``."""
     for block in BLOCK.finditer(page.read_text()):
+        if block["seldom"] and not every:
+            continue
         if block["needs"] and not trials.free_debug_registers()[0]:
             continue
         for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]:
@@ -74,16 +79,32 @@ def matches(expected: str, actual: str) -> bool:
     return re.fullmatch(pattern, actual.strip(), re.DOTALL) is not None
 
 
-@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if list(examples(p))])
-def test_examples_of_a_page_print_the_shown_output(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+def printed_as_shown(shown: Iterable[Example], place: Path, environment: dict[str, str]) -> None:
     if (ROOT / "examples").is_dir():
-        (tmp_path / "examples").symlink_to(ROOT / "examples")
-    for example in examples(page):
-        done = ended(example.command, tmp_path, gilk_on_path)
+        (place / "examples").symlink_to(ROOT / "examples")
+    for example in shown:
+        done = ended(example.command, place, environment)
         assert done.returncode == example.status, f"$ {example.command}\n{done.stdout}{done.stderr}"
         output = done.stdout + done.stderr
         difference = "\n".join(difflib.ndiff(example.output.splitlines(), output.splitlines()))
         assert matches(example.output, output), f"$ {example.command}\n{difference}"
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if list(examples(p))])
+def test_examples_of_a_page_print_the_shown_output(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+    printed_as_shown(examples(page), tmp_path, gilk_on_path)
+
+
+LONG = [page for page in PAGES if any(block["seldom"] for block in BLOCK.finditer(page.read_text()))]
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in LONG])
+def test_all_examples_of_a_page_print_the_shown_output(
+    page: Path, tmp_path: Path, gilk_on_path: dict[str, str]
+) -> None:
+    printed_as_shown(examples(page, every=True), tmp_path, gilk_on_path)
 
 
 SESSION = re.compile(r"^```console session\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)

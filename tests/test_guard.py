@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.harness import wait_for
+from tests.seldom import seldom
 
 ROOT = Path(__file__).parent.parent
 GUARD = ROOT / "tests" / "guard.py"
@@ -135,7 +136,9 @@ def strays() -> Iterator[Run]:
     run.close()
 
 
-@pytest.mark.parametrize("interrupt", [ctrl_c, terminated, killed, group_killed, reaper_killed, work_killed, done])
+@pytest.mark.parametrize(
+    "interrupt", seldom([ctrl_c, killed, reaper_killed, done, terminated, group_killed, work_killed], 4)
+)
 def test_daemons_end_with_the_work(strays: Run, interrupt: Interrupt) -> None:
     assert wait_for(lambda: len(strays.named("cat")) == len(strays.named("tail")) == 3, _LIMIT)
     interrupt(strays)
@@ -206,12 +209,12 @@ def _is_below(pid: int, top: int) -> bool:
 @pytest.mark.parametrize(
     ("interrupt", "workers", "test", "program"),
     [
-        (ctrl_c, 1, "tests/cli/test_experiment.py::test_pipe", "sort"),
+        pytest.param(ctrl_c, 1, "tests/cli/test_experiment.py::test_pipe", "sort", marks=pytest.mark.stress),
         (ctrl_c, 0, "tests/behaviour/test_attach.py", "gilk-keeper"),
-        (terminated, 1, "tests/behaviour/test_attach.py", "gilk-keeper"),
+        pytest.param(terminated, 1, "tests/behaviour/test_attach.py", "gilk-keeper", marks=pytest.mark.stress),
         (worker_killed, 1, "tests/session/broker/test_deaths.py", "gilk-broker"),
         (killed, 0, "tests/behaviour/test_client_killed.py", "gilk-keeper"),
-        (group_killed, 1, "tests/cli/test_experiment.py::test_pipe", "sort"),
+        pytest.param(group_killed, 1, "tests/cli/test_experiment.py::test_pipe", "sort", marks=pytest.mark.stress),
     ],
 )
 def test_an_interrupted_run_leaves_no_process(

@@ -72,6 +72,7 @@ def test_a_program_that_behaves_the_same_is_reported_as_equal(tmp_path: Path) ->
     assert state.read_text() == before, "what is known is not found out again"
 
 
+@pytest.mark.stress
 def test_a_difference_needs_a_reason(tmp_path: Path) -> None:
     place, table = programs(tmp_path / "suite", looks=LOOKS), tmp_path / "reasons.toml"
     status, out, _ = peers(place, "--flags", "O0", "--ways", "blocks")

@@ -15,6 +15,7 @@ from gilk.arch import decode as x86
 from gilk.image.elf import load
 from tests.analysis.conftest import LIBC, Compile
 from tests.oracle import Edge, step_edges
+from tests.seldom import seldom
 
 _LIMIT = 1700  # seconds: python3's start takes tens of millions of instructions
 _LEAVES = (x86.RETURN, x86.CALL, x86.CALL_INDIRECT)
@@ -113,12 +114,13 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("flags", [["-O0"], ["-O2"]], ids="".join)
+@pytest.mark.parametrize("flags", seldom([["-O2"], ["-O0"]], 1), ids="".join)
 def test_exceptions_and_long_jumps_stay_within_the_graph(compiled: Compile, flags: list[str]) -> None:
     program = compiled(PROGRAM, "-static-libstdc++", "-static-libgcc", *flags, language="c++").image.path
     check([program], [program, LIBC])
 
 
+@pytest.mark.stress
 def test_gzip_stays_within_the_graph(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("".join(f"{n * n}\n" for n in range(40)))

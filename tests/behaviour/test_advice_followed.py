@@ -19,6 +19,7 @@ from gilk.session.places import Place, functions
 from gilk.targets.process import attach
 from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, rounds, session
 from tests.behaviour.harness import differences, leftovers
+from tests.seldom import seldom
 
 LIBRARY = """
 #define NOINLINE __attribute__((noinline))
@@ -33,7 +34,7 @@ static void one_round(void) { static long n; printf("%ld\\n", n++ ? near(n) : 0)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("option", ["-Wl,-z,now", "-Wl,-z,lazy", "-fno-plt"])
+@pytest.mark.parametrize("option", seldom(["-Wl,-z,lazy", "-fno-plt", "-Wl,-z,now"], 2))
 def test_advice_follows_jumps_to_another_image(tmp_path: Path, option: str, compiler: str) -> None:
     """The library is out of reach of the program, in which the advice is."""
     source, library = tmp_path / "library.c", tmp_path / "library.so"

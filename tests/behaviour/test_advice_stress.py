@@ -13,6 +13,7 @@ from gilk.errors import TargetError
 from gilk.session.advising import advice
 from tests.behaviour.advised import TAILS, build, jumps, rounds, session
 from tests.behaviour.harness import differences, leftovers
+from tests.seldom import seldom
 
 #: The program checks each call: advice adds a million to a result, or nothing. All threads receive signals.
 BUSY = """
@@ -111,13 +112,14 @@ def jumping(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
+@pytest.mark.parametrize("times", seldom([20, 100], 1))
 @pytest.mark.parametrize("name", ["busy", "jumping"])
-def test_advice_comes_and_goes_a_hundred_times(request: pytest.FixtureRequest, name: str) -> None:
+def test_advice_comes_and_goes_many_times(request: pytest.FixtureRequest, name: str, times: int) -> None:
     pieces: Pieces = WOVEN if name == "busy" else JUMPS
     with rounds(request.getfixturevalue(name)) as program:
         assert program.ask().startswith("0 ")
         with session(program.pid) as one:
-            for n in range(100):
+            for n in range(times):
                 function, text, signature, when = pieces[n % len(pieces)]
                 probes = one.advise(f"{function}:entry", advice(text, "f", signature, when))
                 assert program.ask().startswith("0 "), n
@@ -129,7 +131,7 @@ def test_advice_comes_and_goes_a_hundred_times(request: pytest.FixtureRequest, n
         assert not differences(program.pid) and not leftovers(program.pid)
 
 
-@pytest.mark.parametrize("name", ["busy", "jumping"])
+@pytest.mark.parametrize("name", seldom(["jumping", "busy"], 1))
 def test_all_advice_at_once_beside_probes_at_the_same_points(request: pytest.FixtureRequest, name: str) -> None:
     pieces: Pieces = WOVEN if name == "busy" else JUMPS
     with rounds(request.getfixturevalue(name)) as program:

@@ -30,16 +30,14 @@ from tests.behaviour.harness import (
     wait_for,
 )
 from tests.programs.build import build, names
+from tests.seldom import seldom
 
 #: `many` has 11 000 functions; `exec` changes its process image every few milliseconds (test_lifecycle.py); `rounds`
 #: only does what it is told to.
 LOOPS = [name for name in names() if name not in ("many", "exec", "rounds")]
 #: Programs whose threads, signals, children, libraries or frames make the moment of attaching matter. All programs are
 #: run with every block instrumented from the start (test_every_block.py).
-MOVING = (
-    "threads", "hot8", "fork", "signals", "sigpc", "exceptions", "syscalls", "dlopen", "rseq", "setjmp", "interp", "avx",
-    "amx",
-)  # fmt: skip
+MOVING = ("threads", "fork", "signals", "sigpc", "exceptions", "syscalls", "dlopen")
 #: Programs whose signal masks and dispositions must be restored; sigpc blocks a signal while it handles it.
 STEADY = ("hot8", "work", "recursion", "interp", "sigpc")
 
@@ -79,7 +77,7 @@ def test_all_blocks_of_a_running_program_and_its_libc_are_counted(name: str) -> 
         assert_clean(loop.pid)
 
 
-@pytest.mark.parametrize("name", ["hot8", "threads", "work", "recursion"])
+@pytest.mark.parametrize("name", seldom(["hot8", "threads", "work", "recursion"], 2))
 def test_the_gs_base_is_given_back(name: str) -> None:
     with Loop([build(name)]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:
@@ -172,7 +170,7 @@ def test_a_process_stopped_during_a_session_stays_stopped() -> None:
         os.kill(loop.pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGWINCH, signal.SIGURG])
+@pytest.mark.parametrize("number", seldom([signal.SIGCONT, signal.SIGWINCH, signal.SIGURG], 1))
 def test_signals_sent_during_changes_do_no_harm(number: signal.Signals) -> None:
     with Loop([build("signals")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         session.insert("*:blocks", gilk.count)

@@ -54,7 +54,8 @@ def kill_at_random(times: int, program: str, seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("times", "program"),
-    [(3, "hot8"), (3, "signals"), (2, "fork"), pytest.param(200, "hot8", marks=pytest.mark.stress),
+    [(3, "hot8"), pytest.param(3, "signals", marks=pytest.mark.stress), (2, "fork"),
+     pytest.param(200, "hot8", marks=pytest.mark.stress),
      pytest.param(50, "exceptions", marks=pytest.mark.stress), pytest.param(50, "syscalls", marks=pytest.mark.stress)],
 )  # fmt: skip
 def test_the_target_is_restored_when_the_client_is_killed_at_random_moments(times: int, program: str) -> None:

@@ -23,6 +23,7 @@ VARIANTS = ("O0", "O1", "Os")
 NOT_HAD = {"O0": set[str](), "O1": {"value_or", "three_times", "passed"}, "Os": {"value_or", "is_small"}}
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("variant", seldom(("Os", "O0", "O1"), 1))
 def test_any_selection_of_functions_of_a_dense_program_can_be_followed(variant: str) -> None:
     """The functions come and go while the program runs and checks itself."""

@@ -74,6 +74,7 @@ serve(5)
 """
 
 
+@pytest.mark.stress
 def test_the_children_of_a_prefork_server_are_followed(tmp_path: Path) -> None:
     """The processes share global variables, arrays and thread-local variables; ``pid`` and ``execname`` tell the
     processes apart."""
@@ -95,7 +96,7 @@ def test_the_children_of_a_prefork_server_are_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "arguments", "hits", "programs"), [
     ("exec", ("5",), 500, 6),  # executes itself, the first time from another thread than the first
-    ("vfork", ("5",), 15, 6),  # children that share their parent's memory until they execute
+    pytest.param("vfork", ("5",), 15, 6, marks=pytest.mark.stress),  # children that share their parent's memory until they execute
     ("fork", ("5",), 550, 1),  # children that execute nothing
 ])  # fmt: skip
 def test_processes_are_followed_however_they_begin(
@@ -176,6 +177,7 @@ def test_all_processes_are_clean_when_the_client_is_killed(tmp_path: Path) -> No
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.stress
 def test_addresses_are_named_by_the_symbols_of_their_program(tmp_path: Path) -> None:
     """One process runs three programs, one after the other; ``usym`` finds the functions of each."""
     first = compile_text(tmp_path, "first", CHILD, "-O1", "-w")
@@ -370,6 +372,7 @@ def three_programs(tmp_path: Path, member: str) -> str:
     return shlex.join([*map(str, made), "/bin/true"])
 
 
+@pytest.mark.stress
 def test_symbols_and_types_are_looked_up_in_each_program(tmp_path: Path) -> None:
     """One variable lies at two addresses, one member at two offsets; a program without them is named."""
     program = """
@@ -381,6 +384,7 @@ def test_symbols_and_types_are_looked_up_in_each_program(tmp_path: Path) -> None
     assert any(line.startswith("dtrace: not everything is seen in true: ") and "level" in line for line in said), said
 
 
+@pytest.mark.stress
 def test_a_program_whose_types_have_other_sizes_is_refused(tmp_path: Path) -> None:
     program = """
         pid$target:a.out:tick:entry { kept = *(struct shape *)arg0; @[execname, kept.red] = count(); }

@@ -45,6 +45,7 @@ def test_target_names_all_processes_and_they_share_global_variables(two: tuple[L
     assert clean(*two)
 
 
+@pytest.mark.stress
 def test_descriptions_name_each_process_by_its_pid(two: tuple[Loop, Loop]) -> None:
     pids = [str(loop.pid) for loop in two]
     text = (
@@ -84,6 +85,7 @@ def test_a_session_of_several_processes_lasts_until_the_last_has_ended() -> None
         assert clean(other)
 
 
+@pytest.mark.stress
 def test_a_description_needs_to_match_in_one_of_the_processes_only(two: tuple[Loop, Loop]) -> None:
     with Loop([build("recursion")]) as third:
         words = ["dtrace", "-q", "-p", str(two[0].pid), "-p", str(third.pid)]
@@ -130,6 +132,7 @@ def test_options_about_one_process_are_refused_for_several(two: tuple[Loop, Loop
     assert clean(*two)
 
 
+@pytest.mark.stress
 def test_a_session_of_several_processes_from_python(two: tuple[Loop, Loop]) -> None:
     pids = [loop.pid for loop in two]
     with gilk.dtrace(f"{HOT} {BOTH}", pid=pids, arguments=[str(pid) for pid in pids]) as session:

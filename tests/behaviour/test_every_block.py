@@ -18,7 +18,7 @@ from tests.seldom import seldom
 #: Programs that see a limit (docs/limits.md): the program counter that a signal handler finds is that of the patch.
 SEES_ADDRESSES = {"sigpc"}
 #: Programs whose functions are also left otherwise than by their returns, or in other threads and processes.
-LEFT = ("recursion", "tailcall", "exceptions", "setjmp", "threads", "fork", "signals", "ucontext")
+LEFT = ("tailcall", "exceptions", "threads", "fork")
 PROGRAMS = [name for name in names() if name not in SEES_ADDRESSES and name != "many"]
 #: One program is enough, as this takes long.
 WITH_LIBC = ["threads"]
@@ -31,7 +31,10 @@ VARIANTS = [
 #: These plan a whole static libc each time.
 SLOW_VARIANTS = {"static", "static-pie", "static+stripped"}
 #: Combined variants, whose parts other combinations have one by one.
-COMBINED = {("work", "nopie+stripped"), ("jumptable", "nopie+Os"), ("jumptable", "nopie"), ("work", "Os")}
+COMBINED = {
+    ("work", "nopie+stripped"), ("jumptable", "nopie+Os"), ("jumptable", "nopie"), ("work", "Os"), ("ifunc", "now"),
+    ("work", "O3"), ("work", "stripped"), ("exceptions", "Os"),
+}  # fmt: skip
 #: Programs with calls that do not return to their caller: they end by longjmp, an exception, exit, pthread_exit, exec,
 #: or a ret to an address that was pushed (sb_pushes of shortblocks).
 LEAVES_CALLS = {
@@ -50,8 +53,8 @@ def check(ran: Ran, expected: Ran) -> None:
 LONG = pytest.mark.stress
 #: Both sides at once, below, are in every run, for programs whose code is each of another kind.
 SHORT = {
-    "avx", "dense", "exceptions", "exec", "fork", "hot8", "ifunc", "interp", "jumptable", "recursion", "redzone", "rseq",
-    "setjmp", "shortblocks", "signals", "tailcall", "threads", "ucontext", "unwind", "vfork",
+    "avx", "dense", "exceptions", "fork", "interp", "jumptable", "redzone", "rseq", "setjmp", "shortblocks", "signals",
+    "threads",
 }  # fmt: skip
 ONE_SIDE = [name if name in WITH_LIBC else pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
 #: Tests of one side, and of the program alone.
@@ -78,6 +81,7 @@ def test_programs_behave_the_same_with_counts_before_and_after_every_block(name:
     check(run(["*:blocks=count", "*:blocks-post=count"], [program]), plain([program]))
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("name", ONE_SIDE)
 def test_programs_behave_the_same_with_a_count_in_every_block_of_libc_too(name: str) -> None:
     program = build(name)
@@ -156,8 +160,9 @@ def test_every_call_is_timed(command: tuple[str, str], calls: dict[str, int]) ->
 
 @pytest.mark.parametrize(
     "command",  # those marked take tens of millions of steps in the unwinder
-    [("work", "3"), ("jumptable", "2"), ("shortblocks", "1"), ("recursion", "1"), ("tailcall", "2"), ("redzone", "2"),
-     ("setjmp", "3"), pytest.param(("exceptions", "2"), marks=LONG), ("ipara", "2"), ("interp", "1"),
+    [pytest.param(("work", "3"), marks=LONG), ("jumptable", "2"), ("shortblocks", "1"), ("recursion", "1"), ("tailcall", "2"), ("redzone", "2"),
+     pytest.param(("setjmp", "3"), marks=LONG), pytest.param(("exceptions", "2"), marks=LONG),
+     pytest.param(("ipara", "2"), marks=LONG), pytest.param(("interp", "1"), marks=LONG),
      pytest.param(("backtrace", "2"), marks=LONG), pytest.param(("unwind", "2"), marks=LONG)],
     ids=lambda command: command[0],
 )  # fmt: skip

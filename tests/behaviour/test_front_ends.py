@@ -90,6 +90,7 @@ def together(turns: int, place: Path, seed: int, traced: bool) -> None:
         assert wait_for(lambda: is_clean(loop.pid))
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("traced", seldom((True, False), 1), ids=["a trace stays", "a trace comes"])
 def test_three_front_ends_share_one_process(traced: bool, tmp_path: Path) -> None:
     together(4, tmp_path, 1, traced)

@@ -65,10 +65,10 @@ def guards(pid: int) -> int:
 @pytest.mark.parametrize(
     ("points", "instrument"),
     seldom([
-        ("steady:main.*:blocks", "count"), ("steady:main.*:entry", "time"), ("steady:runtime.*:entry", "regs"),
-        ("steady:main.*:blocks", "large"), ("steady:main.*:blocks", "small"), ("steady:main.*:blocks", "stamp"),
+        ("steady:main.*:blocks", "count"), ("steady:main.*:entry", "time"), ("steady:main.*:blocks", "large"),
+        ("steady:runtime.*:entry", "regs"), ("steady:main.*:blocks", "small"), ("steady:main.*:blocks", "stamp"),
         ("steady:runtime.*:entry", "count"), ("steady:main.hot:blocks", "args"),
-    ], 3),
+    ], 2),
 )  # fmt: skip
 def test_a_go_program_goes_on_with_instruments_in_it(
     program: Path, tmp_path: Path, points: str, instrument: str
@@ -95,10 +95,11 @@ def test_a_go_program_goes_on_with_instruments_in_it(
         assert wait_for(lambda: (leftovers(loop.pid), guards(loop.pid)) == ([], before))
 
 
-def test_probes_come_and_go_in_a_go_program(program: Path) -> None:
+@pytest.mark.parametrize("times", seldom([3, 10], 1))
+def test_probes_come_and_go_in_a_go_program(program: Path, times: int) -> None:
     """Goroutines that were suspended at an instruction return to it, whatever is there by then."""
     with Loop([program], gives_way=False) as loop, gilk.attach(loop.pid) as target:
-        for _ in range(10):
+        for _ in range(times):
             with target.session() as session:
                 session.insert("steady:main.*:blocks", "count")
                 assert wait_for(lambda session=session: sum(session.counts().values()) > ENOUGH)
@@ -170,7 +171,7 @@ def test_arguments_of_a_go_function_in_assembly_are_those_of_its_system_call(pro
         "pid$target:steady:runtime.mallocgc:entry, pid$target:steady:runtime.casgstatus:entry { @[ustack(20)] = count(); }",
         "pid$target:steady:main.hot:entry { @ = quantize(vtimestamp); }",
         "pid$target:steady:main.deep:entry { @[ustack(20)] = count(); }",
-    ], 2),
+    ], 1),
 )  # fmt: skip
 def test_d_clauses_run_on_a_stack_of_their_own(program: Path, clause: str) -> None:
     with Loop([program], gives_way=False) as loop:
@@ -181,6 +182,7 @@ def test_d_clauses_run_on_a_stack_of_their_own(program: Path, clause: str) -> No
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 
 
+@pytest.mark.stress
 def test_a_trace_follows_a_go_program(program: Path, tmp_path: Path) -> None:
     with Loop([program], gives_way=False) as loop:
         file = tmp_path / "steady.parquet"
@@ -202,11 +204,11 @@ def test_a_splice_where_go_could_suspend_a_goroutine_is_refused(program: Path, p
         assert "no-room" not in refused
 
 
-def test_stripped_and_position_independent_go_programs_are_counted(go: str) -> None:
-    for flags in (("-ldflags=-w",), ("-buildmode=pie",)):
-        ran = run(["steady*:main.hot:blocks=count"], [build_go("steady", *flags, go=go)])
-        assert (ran.status, ran.stdout) == (0, b"ok steady\n")
-        assert max(ran.report["counts"].values()) > ENOUGH
+@pytest.mark.parametrize("flag", seldom(["-buildmode=pie", "-ldflags=-w"], 1))
+def test_stripped_and_position_independent_go_programs_are_counted(go: str, flag: str) -> None:
+    ran = run(["steady*:main.hot:blocks=count"], [build_go("steady", flag, go=go)])
+    assert (ran.status, ran.stdout) == (0, b"ok steady\n")
+    assert max(ran.report["counts"].values()) > ENOUGH
 
 
 def test_go_signal_handlers_are_instrumented_before_go_installs_them(program: Path) -> None:

@@ -97,11 +97,13 @@ def ready() -> Iterator[ReadyGilk]:
     ("words", "data"),
     [
         (["--version"], b""),
-        (["run", "--nonesuch"], b""),
-        (["run", "-i", "libc:read:entry=nonesuch", "--", "cat"], b"text"),
+        pytest.param(["run", "--nonesuch"], b"", marks=pytest.mark.stress),
+        pytest.param(["run", "-i", "libc:read:entry=nonesuch", "--", "cat"], b"text", marks=pytest.mark.stress),
         (["run", "-q", "-i", "libc:read:entry=count", "--", "cat"], b"text \xff"),
         (["run", "-q", "-i", "libc:exit:entry=count", "--", "sh", "-c", "pwd; echo $NAMED >&2; exit 7"], b""),
-        (["run", "-q", "-i", "libc:exit:entry=count", "--", "sh", "-c", "kill -9 $$"], b""),
+        pytest.param(
+            ["run", "-q", "-i", "libc:exit:entry=count", "--", "sh", "-c", "kill -9 $$"], b"", marks=pytest.mark.stress
+        ),
     ],
     ids=["output", "usage", "error", "input", "status", "signal"],
 )

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,15 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "amx": ("amx", ()),
     "lazy": ("lazy", ()),
 }
+#: The kinds that other commands than `run`, which has all, take in every run.
+TRACED = {"hugetext", "coroutines", "altstack", "lazy"}
+UNDER_D = {"rwx", "musl", "packed", "altstack"}
+ATTACHED = {"musl", "packed", "coroutines", "altstack"}
+
+
+def some(often: set[str], besides: str = "") -> list[Any]:
+    """All kinds; those that are not among ``often`` are left to `make stress`."""
+    return [pytest.param(kind, marks=() if kind in often else pytest.mark.stress) for kind in KINDS if kind != besides]
 
 
 @pytest.fixture(scope="session")
@@ -100,6 +110,7 @@ def test_programs_of_unusual_kinds_behave_the_same_under_run(program: Path) -> N
     assert (ran.report["restored"], ran.report["partial"]) == (True, False)
 
 
+@pytest.mark.parametrize("program", some(TRACED), indirect=True)
 def test_programs_of_unusual_kinds_behave_the_same_under_trace(program: Path, tmp_path: Path) -> None:
     expected = alone(program)
     out = tmp_path / "trace.parquet"
@@ -117,6 +128,7 @@ END { printa("entries %@d\\n", @entries); printa("returns %@d\\n", @returns); }
 """
 
 
+@pytest.mark.parametrize("program", some(UNDER_D), indirect=True)
 def test_programs_of_unusual_kinds_behave_the_same_under_dtrace(program: Path) -> None:
     expected = alone(program)
     done = run_gilk("dtrace", "-q", "-n", CLAUSES.replace("NAME", program.name), "-c", program)
@@ -151,7 +163,7 @@ def poke(process: subprocess.Popen[str]) -> str:
     return said
 
 
-@pytest.mark.parametrize("program", [kind for kind in KINDS if kind != "hugetext"], indirect=True)
+@pytest.mark.parametrize("program", some(ATTACHED, "hugetext"), indirect=True)
 def test_running_programs_of_unusual_kinds_behave_the_same_when_attached_to(program: Path) -> None:
     """hugetext has a test of its own, as its code is then in no file."""
     times = 3

@@ -136,6 +136,7 @@ def is_of_dtrace(status: int, complaints: bytes) -> bool:
     return status == 1 and re.search(rb"^dtrace: .*(has ended|No such process)", complaints, re.MULTILINE) is not None
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.stress)])
 def test_commands_end_with_their_target(rounds: int, tmp_path: Path) -> None:
     chance = random.Random(SEED)

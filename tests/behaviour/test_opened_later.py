@@ -35,6 +35,7 @@ from gilk.trace.reading import read
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build, compile_text
 from tests.programs.opener import opener
+from tests.seldom import seldom
 
 ROUNDS = 12
 CALLS = 10 * ROUNDS
@@ -320,6 +321,7 @@ def test_a_report_says_that_first_hits_may_be_missing_if_no_thread_can_be_held(
     assert any(note.startswith(unseen) and "for a test" in note for note in results[0].notes)
 
 
+@pytest.mark.stress
 def test_strategies_name_the_libraries_that_they_leave_out(opens: Opener) -> None:
     """A strategy only handles the libraries that are there."""
     with going_on(opens.pid, "*:*u*=@coverage", waits=False) as results:
@@ -341,7 +343,7 @@ running.wait(None, lambda: False, lambda _: None)
 """
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+@pytest.mark.parametrize("turns", seldom([1, 2, 0, 3], 2))
 def test_a_killed_client_leaves_the_process_and_its_library_clean(turns: int, opens: Opener) -> None:
     """After the kill nobody waits at a gate, and the code is what it was, whether the library is open or not."""
     words = [sys.executable, "-c", KILLED, str(opens.pid)]

@@ -105,6 +105,7 @@ def kill_behind(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     spawning.begin()
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("number", [2, pytest.param(3, marks=pytest.mark.stress)])
 def test_a_context_goes_on_by_a_second_frame_if_the_keeper_is_killed_amid_the_first(
     number: int, built: Path, monkeypatch: pytest.MonkeyPatch

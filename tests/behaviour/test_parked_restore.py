@@ -70,6 +70,7 @@ def test_restore_leads_a_handler_that_waits_out_of_its_patch(instrument: str) ->
     raise AssertionError("the contexts stay")
 
 
+@pytest.mark.stress
 def test_restore_refuses_new_sessions_while_a_handler_waits_in_a_function_of_gilk(tmp_path: Path) -> None:
     """Another session would end by taking from the handler what it needs there: the program died by SIGSEGV. The
     functions that patches call are not in the runtime's table."""

@@ -18,6 +18,7 @@ from gilk.targets.process import Process
 from tests.behaviour.harness import Loop, differences, leftovers, plain
 from tests.behaviour.test_templates import HARD, ROUNDS, SINGLE, Calls, timed
 from tests.programs.build import build
+from tests.seldom import seldom
 
 INSTRUMENT = """\
 #include <gilk.h>
@@ -48,7 +49,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_cache, "_MANY", 1)
 
 
-@pytest.mark.parametrize("name", [*SINGLE, "threads"])
+@pytest.mark.parametrize("name", seldom(["threads", *SINGLE], 3))
 def test_calls_are_the_same_planned_one_by_one_for_the_cache_and_from_it(
     name: str, note: CFunction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ def test_plans_from_the_cache_are_not_planned_or_analysed_again(monkeypatch: pyt
         }
 
 
+@pytest.mark.stress
 def test_arguments_are_the_same_with_plans_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """The three ways are: planned one by one, planned for the cache, and read from it. A function's argument is the
     result of the last."""

@@ -19,6 +19,7 @@ import pytest
 import gilk
 from tests.behaviour.harness import ENVIRONMENT, leftovers, run_gilk
 from tests.programs.build import compile_text
+from tests.seldom import seldom
 
 LIBRARY = "__attribute__((noipa)) int answer(int n) { return n + 1; }\n"
 PROGRAM = """
@@ -69,7 +70,7 @@ def built(place: Path) -> tuple[Path, Path]:
     ), library
 
 
-@pytest.fixture(params=["removed", "replaced", "program", "library"])
+@pytest.fixture(params=seldom(["removed", "replaced", "program", "library"], 2))
 def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server whose files were both removed or replaced, or of which only one was removed."""
     program, library = built(tmp_path)

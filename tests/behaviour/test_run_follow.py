@@ -218,6 +218,7 @@ socket.socketpair = narrow
 CROWD = "read; for ((i = 0; i < 60; i++)); do /bin/true & read -t 0.01; done; wait; echo over; read"
 
 
+@pytest.mark.stress
 def test_more_programs_than_the_client_can_be_told_of_do_not_wait_for_it() -> None:
     """The news of them fill the line to the client, which is stopped."""
     with subprocess.Popen(["bash", "-c", CROWD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
@@ -320,6 +321,7 @@ def test_scripts_and_static_programs_are_followed(tmp_path: Path) -> None:
     assert report["counts"] == {"fixed:tick:entry": 2} and len(report["programs"]) == 3
 
 
+@pytest.mark.stress
 def test_a_stopped_job_stays_stopped(tmp_path: Path) -> None:
     """gilk does not run a process that somebody else has stopped, though it traces its threads; and SIGCONT wakes it.
 
@@ -358,6 +360,7 @@ def test_options_that_follow_does_not_support_are_refused(words: list[str]) -> N
     assert done.returncode == 2 and "(cannot-follow)" in done.stderr
 
 
+@pytest.mark.stress
 def test_following_a_process_that_another_session_has_is_refused() -> None:
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "--every", "50ms", "-i", "hot8:*:entry=count"]

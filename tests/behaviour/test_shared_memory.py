@@ -18,6 +18,7 @@ from gilk.targets.keeper import Keeper
 from gilk.targets.linux import LinuxProcess
 from tests.behaviour.harness import Loop, differences, gs_bases, leftovers, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 
 CALLS = 1000  # calls of work() by each process that is told to
 
@@ -135,7 +136,7 @@ def test_a_process_with_one_user_of_its_memory_is_not_refused_without_kcmp(
     siblings.finish()
 
 
-@pytest.mark.parametrize("name", ["vfork", "spawn"])
+@pytest.mark.parametrize("name", seldom(["vfork", "spawn"], 1))
 def test_vfork_children_go_on_while_they_borrow_their_parents_memory(name: str) -> None:
     """Their parent waits for them, so nobody may keep them from going on; meanwhile they use its buffer."""
     with Loop([build(name)]) as loop:

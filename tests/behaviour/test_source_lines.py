@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import gilk as package
-from tests.behaviour.harness import wait_for
+from tests.behaviour.harness import run_gilk, wait_for
 
 Environment = dict[str, str]
 SOURCE = """\
@@ -48,7 +48,7 @@ STATEMENTS = (4, 7, 9, 10, 12, 15, 17, 19, 21)
 @pytest.fixture
 def gilk(gilk_on_path: Environment, tmp_path: Path) -> Any:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["gilk", *arguments], env=gilk_on_path, cwd=tmp_path, capture_output=True, text=True)
+        return run_gilk(*arguments, env=gilk_on_path, cwd=tmp_path)
 
     return run
 
@@ -250,6 +250,7 @@ def test_stacks_of_d_name_the_lines_of_their_calls_if_asked(gilk: Any, program: 
     assert [frame.partition(" ")[0] for frame in frames] == [line.strip() for line in plain.splitlines() if "`" in line]
 
 
+@pytest.mark.stress
 def test_flame_graphs_tell_lines_under_the_pointer(gilk: Any, program: str, tmp_path: Path) -> None:
     """Calls have the line at which the function begins, stacks the lines at which the function was."""
     between = ("--start", "call:main", "--stop", "return:main")  # so that main is as wide as the picture
@@ -263,6 +264,7 @@ def test_flame_graphs_tell_lines_under_the_pointer(gilk: Any, program: str, tmp_
     assert "<title>main\ncollatz: 29 stacks (100 %), at collatz.c:17</title>" in drawn
 
 
+@pytest.mark.stress
 def test_a_comparison_names_the_lines_at_which_functions_begin(gilk: Any, tmp_path: Path) -> None:
     source = """
         __attribute__((noipa)) int more(int n) { return n + 1; }

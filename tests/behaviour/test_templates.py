@@ -23,6 +23,7 @@ from gilk.targets.process import Process
 from gilk.targets.startup import start
 from tests.behaviour.harness import plain, redirected
 from tests.programs.build import build
+from tests.seldom import seldom
 
 SINGLE = ["recursion", "tailcall", "exceptions", "jumptable", "shortblocks", "setjmp"]
 #: The number of functions that may lack room: the bytes that they share may be in use, and whether there is a page
@@ -110,7 +111,7 @@ def prepared(everything: bool) -> tuple[Insert, list[list[PlacedTiming]]]:
     return insert, kept
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", seldom(SINGLE, 3))
 def test_templates_record_the_same_calls_as_probes_planned_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = build(name)
     insert, kept = prepared(everything=False)

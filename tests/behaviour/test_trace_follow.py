@@ -48,7 +48,7 @@ def calls_of(directory: Path, function: str) -> collections.Counter[int]:
 
 @pytest.mark.parametrize(("name", "hits", "programs", "processes"), [
     ("exec", 500, 6, 1),  # executes itself, the first time from another thread than the first
-    ("vfork", 15, 6, 1),  # children that share their parent's memory until they execute
+    pytest.param("vfork", 15, 6, 1, marks=pytest.mark.stress),  # children that share their parent's memory until they execute
     ("fork", 550, 1, 6),  # children that execute nothing
 ])  # fmt: skip
 def test_no_call_of_a_followed_program_is_lost(
@@ -110,6 +110,7 @@ def test_calls_of_a_program_executed_in_a_process_are_not_within_the_former_one(
     assert re.search(r"^ *\S+ +\S+ +20 .* work( \(\S+\))?$", second, re.MULTILINE) and "sub_" not in second
 
 
+@pytest.mark.stress
 def test_an_exported_trace_of_several_programs_nests_as_the_format_requires(tmp_path: Path) -> None:
     """The calls of a thread nest, as the format requires, also if the thread has executed another program."""
     traced(tmp_path, "--scope", "exec:", "--", build("exec"), "5")
@@ -240,6 +241,7 @@ def test_the_children_of_an_attached_server_are_followed(tmp_path: Path) -> None
         assert server.wait() == 0
 
 
+@pytest.mark.stress
 def test_a_trace_started_by_a_signal_has_earlier_and_later_programs(tmp_path: Path) -> None:
     """Nothing is recorded until the signal; programs that wait for it are followed from then on."""
     with shell_with_two(tmp_path, "--start", "signal:USR2", "--json") as (client, pids):
@@ -268,6 +270,7 @@ def test_a_scope_that_matches_in_no_program_is_an_error(tmp_path: Path) -> None:
     assert done.returncode == 2 and "(nothing-to-follow)" in done.stderr and not list(tmp_path.iterdir())
 
 
+@pytest.mark.stress
 def test_programs_that_share_a_name_are_reported(tmp_path: Path) -> None:
     """The two programs are one image in the trace."""
     paths = []

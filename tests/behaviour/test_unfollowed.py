@@ -20,6 +20,7 @@ from gilk.trace.reading import read
 from gilk.trace.traced import Unended, Unfollowed
 from tests.behaviour.harness import plain, run_gilk
 from tests.programs.build import NO_ROOM, compile_text
+from tests.seldom import seldom
 
 #: `half` returns within a restartable sequence; all of `sealed` is one. Both call `leaf`.
 SOURCE = r"""
@@ -150,7 +151,7 @@ def test_a_run_names_refused_returns_of_timed_functions(program: Path, tmp_path:
     assert edges(flow)["whole", "half"] == 10
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O1", "-Os"])
+@pytest.mark.parametrize("level", seldom(["-O1", "-O0", "-Os"], 1))
 def test_every_function_of_a_program_without_padding_is_in_the_tree(level: str, tmp_path: Path) -> None:
     flags = (level, "-fno-inline", "-fno-builtin", "-fno-ipa-pure-const", "-fno-pie", "-no-pie")
     program = compile_text(tmp_path, "dense", DENSE, NO_ROOM, *flags, "-falign-functions=1")

@@ -71,7 +71,10 @@ def gone_on(words: list[str], fifo: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("words", [
     ["run", "--json", "--every", "50ms", "-i", "libc:malloc:entry=count"],
-    ["dtrace", "--json", "-n", "pid$target:libc.so.6:malloc:entry { @ = count(); } tick-50ms { trace(1); }"],
+    pytest.param(
+        ["dtrace", "--json", "-n", "pid$target:libc.so.6:malloc:entry { @ = count(); } tick-50ms { trace(1); }"],
+        marks=pytest.mark.stress,
+    ),
 ])  # fmt: skip
 def test_reports_name_unseen_programs(words: list[str], tmp_path: Path) -> None:
     with gone_on(words, tmp_path / "fifo") as lines:

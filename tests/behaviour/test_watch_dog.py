@@ -122,7 +122,7 @@ SHORT = [
 NUMBERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
-@pytest.mark.parametrize(("command", "part", "number"), seldom(SHORT, 3))
+@pytest.mark.parametrize(("command", "part", "number"), seldom(SHORT, 2))
 def test_an_attached_program_goes_on_when_a_part_of_the_command_is_killed(
     command: str, part: str, number: signal.Signals, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_advice_sees_the_values_read_and_written(tmp_path: Path) -> None:
     assert (woven, reports) == (alone, [one for _, expected in PLAIN.values() for one in expected])
 
 
+@pytest.mark.stress
 def test_instructions_do_the_same_around_advice_in_place(tmp_path: Path) -> None:
     alone, woven, _ = both(tmp_path, every_kind(), IN_PLACE, KINDS)
     assert woven == alone

@@ -121,7 +121,12 @@ def seen_woven(program: Path, place: Path) -> tuple[list[str], Seen]:
     return lines, tables  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-mavx2")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(("-O0",), marks=pytest.mark.stress), pytest.param(("-O2",), marks=pytest.mark.stress),
+     ("-O3", "-mavx2")],
+    ids=" ".join,
+)  # fmt: skip
 def test_advice_sees_every_access_in_a_block_that_lackey_sees(options: tuple[str, ...], tmp_path: Path) -> None:
     program = build(
         tmp_path, BLOCKS.replace("int main", NEVER + "int main"), *options, "-fno-tree-loop-distribute-patterns"
@@ -190,7 +195,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize(("size", "past"), [(200, False), (300, True)])
+@pytest.mark.parametrize(("size", "past"), seldom([(300, True), (200, False)], 1))
 def test_stores_made_by_library_functions_are_seen(size: int, past: bool, tmp_path: Path) -> None:
     """The program calls the memcpy that the loader has chosen for this processor."""
     program = build(tmp_path, COPIED, "-O1", "-fno-builtin")
@@ -225,7 +230,7 @@ STRANGE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", seldom(STRANGE, 2))
+@pytest.mark.parametrize("name", seldom(STRANGE, 1))
 def test_accesses_by_address_that_cannot_be_woven_are_refused_by_name(name: str, tmp_path: Path) -> None:
     """Where the aspect permits that, the function is left out and named instead."""
     body, element, slug = STRANGE[name]

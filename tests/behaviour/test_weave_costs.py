@@ -71,7 +71,9 @@ ALIKE = {
     "call in place, a condition that is false", "call in place, without the call", "call after, an argument kept",
     "the same, 4000 others open, one key the same", "control flow of two, not inside",
     "control flow of two, not strict, inside", "global read, a condition that is false", "global write, in place",
-    "write by address, of other memory", "read by address, of a watched block",
+    "write by address, of other memory", "read by address, of a watched block", "read by address, of other memory",
+    "call before, a condition that is false", "control flow of two, not on the stack", "global read, in place, proceed()",
+    "global write, old and value, before",
 }  # fmt: skip
 
 

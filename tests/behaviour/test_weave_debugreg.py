@@ -117,6 +117,7 @@ def differing(path: Path, variables: tuple[AccessedVariable, ...], place: Path) 
     return counts + [line for line in lines_without_addresses(lines) if line not in alone]
 
 
+@pytest.mark.stress
 def test_advice_sees_what_lackey_sees_also_by_assembler(tmp_path: Path) -> None:
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(ASSEMBLER)

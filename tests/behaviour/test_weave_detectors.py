@@ -93,6 +93,7 @@ def test_memcheck_finds_the_same_stores_past_a_block(faulty: Path) -> None:
     assert sizes == {"Invalid write of size 1": 3, "Invalid write of size 8": 2}
 
 
+@pytest.mark.stress
 def test_memcheck_finds_copies_past_a_block(faulty: Path) -> None:
     """Both make their own accesses of a memcpy(): two of the five copies reach past the block."""
     reports = found_woven(faulty, "m", EXAMPLES / "overflow.aspect")
@@ -102,6 +103,7 @@ def test_memcheck_finds_copies_past_a_block(faulty: Path) -> None:
     assert any(what.startswith("Invalid write") for what in found_by_memcheck(faulty, "m"))
 
 
+@pytest.mark.stress
 def test_memcheck_finds_the_same_reads_past_a_block(faulty: Path, tmp_path: Path) -> None:
     aspect = tmp_path / "received.aspect"
     aspect.write_text(RECEIVED)
@@ -116,6 +118,7 @@ def test_memcheck_finds_the_same_blocks_freed_twice(faulty: Path) -> None:
     assert len(reports) == count == 5
 
 
+@pytest.mark.stress
 def test_the_kernel_refuses_the_descriptors_that_are_reported(faulty: Path) -> None:
     log = faulty.parent / "strace.log"
     subprocess.run(["strace", "-o", log, faulty, "c"], check=True)

@@ -13,6 +13,7 @@ from gilk.api import aspects
 from gilk.targets.process import KeeperClient
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 
 ASPECT = "table hits key(int) sum;\ncall(int one_round(..)) then after { add(hits, 1, 1); };\n"
 
@@ -42,7 +43,7 @@ def _weave(file: Path, pid: int) -> None:
         weaving.unweave()
 
 
-@pytest.mark.parametrize("name", ["set_up", "map_advice", "stage", "change", "close"])
+@pytest.mark.parametrize("name", seldom(["set_up", "change", "map_advice", "stage", "close"], 2))
 def test_ctrl_c_during_a_request_is_reported_as_ctrl_c(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

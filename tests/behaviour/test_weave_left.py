@@ -124,7 +124,7 @@ def running(program: Path) -> Iterator[Rounds]:
         yield one
 
 
-@pytest.mark.parametrize("name", seldom(CASES, 6))
+@pytest.mark.parametrize("name", seldom(CASES, 3))
 def test_calls_after_an_abandoned_call_have_their_advice(running: Rounds, tmp_path: Path, name: str) -> None:
     text, expected = CASES[name]
     assert running.ask() == PLAIN

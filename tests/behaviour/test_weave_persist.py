@@ -164,6 +164,7 @@ static void one_round(void)
 CALLS = 1400 + 4
 
 
+@pytest.mark.stress
 def test_threads_have_their_advice_however_many_there_were_before(tmp_path: Path) -> None:
     """A weaving that stays has buffers for 1024 threads, which those that have ended leave to later ones."""
     with rounds(build(tmp_path, THREADS)) as one:

@@ -15,6 +15,7 @@ from gilk.session import advising
 from gilk.targets.process import attach
 from tests.behaviour.advised import aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers, wait_for
+from tests.seldom import seldom
 
 #: Advice adds a million once, several times, or not at all.
 HOT = r"""
@@ -159,8 +160,9 @@ def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advising, "kept_advice", functools.cache(advising.kept_advice))
 
 
-def test_aspects_come_and_go_three_times(tmp_path: Path) -> None:
-    come_and_go(tmp_path, 3)
+@pytest.mark.parametrize("times", seldom([1, 3], 1))
+def test_aspects_come_and_go_some_times(tmp_path: Path, times: int) -> None:
+    come_and_go(tmp_path, times)
 
 
 @pytest.mark.stress

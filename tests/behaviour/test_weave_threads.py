@@ -180,7 +180,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("what", seldom(OPTIONS, 3))
+@pytest.mark.parametrize("what", seldom(OPTIONS, 2))
 def test_the_log_of_each_instance_is_a_path_of_the_automaton_and_counts_add_up(
     what: str, running: Commanded, tmp_path: Path
 ) -> None:

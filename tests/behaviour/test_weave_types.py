@@ -12,6 +12,7 @@ import gilk
 from gilk.errors import CompileError, UsageError
 from tests.behaviour.advised import OPTIONS, aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers
+from tests.seldom import seldom
 
 PROGRAM = r"""
 #include <stddef.h>
@@ -71,7 +72,7 @@ HEADERS = (
 
 
 @pytest.mark.parametrize("headers", HEADERS, ids=["alone", "beside"])
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", seldom(["gcc", "clang"], 1))
 def test_members_are_at_the_compilers_offsets(tmp_path: Path, compiler: str, headers: str) -> None:
     path = aspects(tmp_path, ADVICE.replace("HEADERS", headers))
     with rounds(build(tmp_path, PROGRAM, *OPTIONS, compiler=compiler)) as program:

@@ -15,6 +15,7 @@ import gilk
 from tests.behaviour.advised import aspects, build, rounds
 from tests.behaviour.harness import differences, leftovers
 from tests.behaviour.test_weave_flow import FLOW
+from tests.seldom import seldom
 
 WALKED = """
 aspect star: walk controlflowstar(call(long first(long)), call(long second(..)), call(long last(long c)));
@@ -138,7 +139,7 @@ aspect calls: verify call(void outer(int n)) then inplace { proceed(n); };
 WRITTEN = [5 * 1, 5 * 1, 5 * 4, 5 * 7]
 
 
-@pytest.mark.parametrize("optimised", ["-O0", "-O2 -fomit-frame-pointer", "-O1 -fno-omit-frame-pointer"])
+@pytest.mark.parametrize("optimised", seldom(["-O2 -fomit-frame-pointer", "-O0", "-O1 -fno-omit-frame-pointer"], 1))
 def test_accesses_are_found_within_calls(tmp_path: Path, optimised: str) -> None:
     path = aspects(tmp_path, WRITES)
     binary = build(tmp_path, ACCESSES, *optimised.split(), "-g", "-fno-optimize-sibling-calls")

@@ -14,7 +14,9 @@ ALL = ("blocks=count", "blocks=stamp", "blocks-post=args", "entry=time")
 
 
 @pytest.mark.parametrize("how", ["look", "change"])
-@pytest.mark.parametrize("instruments", [ALL[:1], ALL], ids=["count", "all"])
+@pytest.mark.parametrize(
+    "instruments", [pytest.param(ALL[:1], id="count", marks=pytest.mark.stress), pytest.param(ALL, id="all")]
+)
 def test_a_handler_sees_the_original_state_at_each_instruction_of_a_patch(
     instruments: tuple[str, ...], how: str
 ) -> None:

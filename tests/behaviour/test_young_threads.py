@@ -56,7 +56,7 @@ def opens(directory: Path, *flags: str) -> Path:
     return directory / "opens"
 
 
-@pytest.mark.parametrize("flags", [(), ("-DLEAVES",)])
+@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.stress), ("-DLEAVES",)])
 def test_a_new_thread_of_a_launched_program_opens_a_library_during_a_trace(
     tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_new_thread_of_python_imports_a_module_during_a_trace(tmp_path: Path) 
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-@pytest.mark.parametrize("flags", [(), ("-DLEAVES",)])
+@pytest.mark.parametrize("flags", [(), pytest.param(("-DLEAVES",), marks=pytest.mark.stress)])
 def test_a_new_thread_of_an_attached_program_opens_a_library_during_a_trace(
     tmp_path: Path, flags: tuple[str, ...]
 ) -> None:

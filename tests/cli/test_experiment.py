@@ -54,6 +54,7 @@ def test_repetitions_have_their_own_files(tmp_path: Path, gilk_on_path: dict[str
         assert trace.tally.report["experiment"]["instruments"] == run["instruments"]
 
 
+@pytest.mark.stress
 def test_the_report_is_for_people(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     (tmp_path / "once.toml").write_text(TWICE.replace("repetitions = 2", ""))
     done = gilk(gilk_on_path, tmp_path, "experiment", "run", "once.toml", "-o", "other.parquet")

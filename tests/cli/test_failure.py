@@ -27,8 +27,8 @@ def gilk(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("scan", "--list", "/usr/bin/gzip"),
-        ("scan", "--json", "/usr/bin/gzip"),
+        pytest.param(("scan", "--list", "/usr/bin/gzip"), marks=pytest.mark.stress),
+        pytest.param(("scan", "--json", "/usr/bin/gzip"), marks=pytest.mark.stress),
         ("dtrace", "-q", "-n", "BEGIN { trace(1); exit(0); }"),
         (*RUN, "--json", "--", "/bin/bash", "-c", "true"),
     ],
@@ -60,7 +60,9 @@ def test_out_of_memory_in_gilk_itself_names_the_limit() -> None:
     assert "limited to 150 MiB here: ulimit -v unlimited" in done.stderr
 
 
-@pytest.mark.parametrize("limit", range(150, 270, 10))
+@pytest.mark.parametrize(
+    "limit", [pytest.param(n, marks=pytest.mark.stress if n % 40 else ()) for n in range(150, 270, 10)]
+)
 def test_a_limit_on_addresses_is_named_wherever_memory_runs_out(limit: int) -> None:
     """While libraries are mapped, while modules are read, as a thread begins, or in the process."""
     done = run_within(limit)

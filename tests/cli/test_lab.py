@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.seldom import seldom
+
 LIMIT = 120  # seconds, for a boot and little more
 Environment = dict[str, str]
 
@@ -38,6 +40,7 @@ def test_bytes_status_directory_and_environment_pass_between_lab_and_command(
     assert (status, out, err.decode()) == (128 + 9, data, f"{tmp_path}\na  word'\n")
 
 
+@pytest.mark.stress
 def test_the_lab_machine_has_the_properties_that_options_request(gilk_on_path: Environment, tmp_path: Path) -> None:
     """With --icount, the kernel measures a clock of one tick per nanosecond."""
     script = f"grep MHz /proc/cpuinfo; cat /proc/cmdline; grep MemTotal /proc/meminfo; echo done > '{tmp_path}/file'"
@@ -58,7 +61,7 @@ def test_the_lab_machine_has_the_properties_that_options_request(gilk_on_path: E
         (["run", "--memory", "1", "true"], "bad-machine", 2),
         (["run", "--cpus", "2", "--icount", "true"], "bad-machine", 2),
         (["run", "--timeout", "0.5", "true"], "lab-no-boot", 4),
-        (["run", "--", "/nonesuch"], "cannot-launch", 4),
+        pytest.param(["run", "--", "/nonesuch"], "cannot-launch", 4, marks=pytest.mark.stress),
     ],
 )
 def test_errors_of_the_lab_have_slugs_and_statuses(
@@ -76,7 +79,7 @@ def test_the_lab_without_qemu_is_an_error(gilk_on_path: Environment, tmp_path: P
     assert "(lab-no-qemu)" in err.decode() and "apt-get install" in err.decode()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", seldom([signal.SIGKILL, signal.SIGINT], 1))
 def test_the_lab_machine_ends_with_gilk(gilk_on_path: Environment, number: signal.Signals) -> None:
     """gilk is interrupted, or killed without a chance to clean up; QEMU is its child."""
     words = ["gilk", "lab", "run", "--", "sh", "-c", "echo up; exec sleep 1000"]

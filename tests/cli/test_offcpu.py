@@ -100,6 +100,7 @@ def test_stacks_lead_to_the_waiting_call(gilk_on_path: Environment, program: Pat
     assert by_way["aside"][0][3:5] == ["sleeps", "aside"]
 
 
+@pytest.mark.stress
 def test_longer_than_leaves_out_short_waits(gilk_on_path: Environment, program: Path) -> None:
     """No wait in poll or futex takes that long, unless the machine stands still for a minute."""
     answer = ask(gilk_on_path, "--longer-than", "1min", "--", program)
@@ -132,6 +133,7 @@ def test_a_wait_that_does_not_end_is_reported(gilk_on_path: Environment, program
             target.kill()
 
 
+@pytest.mark.stress
 def test_the_text_report_of_offcpu(gilk_on_path: Environment, program: Path) -> None:
     def told(*words: str) -> str:
         return run_gilk("offcpu", *words, "--", program, env=gilk_on_path).stderr

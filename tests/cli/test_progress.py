@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from gilk.activity import Activity
 from gilk.cli import progress, running
 from gilk.cli.progress import Beat, interval
 from gilk.runs.outcome import Result
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import build
+from tests.seldom import seldom
 
 Environment = dict[str, str]
 IMAGES = Activity("analysing", 12, 31, "images")
@@ -104,12 +105,13 @@ def test_ctrl_c_ends_a_report_and_names_the_file(earlier: int, capfd: pytest.Cap
     assert capfd.readouterr().err == "gilk: not summed up; the file is whole, and gilk show t.parquet reads it\n"
 
 
-@pytest.mark.parametrize("words", ["show FILE", "show --html FILE", "export --to csv FILE", "anomalies FILE",
-                                   "diff FILE FILE", "query FILE select+1"])  # fmt: skip
+@pytest.mark.parametrize("words", seldom(["show FILE", "diff FILE FILE", "show --html FILE", "export --to csv FILE",
+                                          "anomalies FILE", "query FILE select+1"], 2))  # fmt: skip
 def test_commands_about_files_print_progress(gilk_on_path: Environment, tmp_path: Path, words: str) -> None:
     def said(*words: str, **changed: str) -> list[str]:
         now = {**gilk_on_path, "GILK_PROGRESS": "1e-9", **changed}
-        done = subprocess.run(["gilk", *words], env=now, cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = run_gilk(*words, env=now, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
         return re.findall(r"^gilk: (?:reading|writing|comparing)\b.*, \d+ s$", done.stderr, re.MULTILINE)
 
     program = str(build("calls"))
@@ -123,7 +125,7 @@ def test_commands_about_files_print_progress(gilk_on_path: Environment, tmp_path
     "command",
     [
         ["run", "-i", "*:entry=count", "--"],
-        ["trace", "--scope", "calls:", "-o", "t.parquet", "--"],
+        pytest.param(["trace", "--scope", "calls:", "-o", "t.parquet", "--"], marks=pytest.mark.stress),
         ["dtrace", "-n", "pid$target:a.out::entry { @ = count(); }", "-c"],
         ["scan"],
     ],
@@ -134,8 +136,8 @@ def test_commands_print_progress_unless_quiet(gilk_on_path: Environment, tmp_pat
 
     def said(*words: str, **changed: str) -> list[str]:
         environment_now = {**environment, **changed}
-        command = ["gilk", *words, program]
-        done = subprocess.run(command, env=environment_now, cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = run_gilk(*words, program, env=environment_now, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
         return re.findall(r"^gilk: (analysing|planning|compiling)\b.*, \d+ s$", done.stderr, re.MULTILINE)
 
     assert said(*command)

@@ -227,7 +227,7 @@ def interrupted(environment: Environment, words: list[str], moment: str, number:
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("question", seldom(QUESTIONS, 2))
+@pytest.mark.parametrize("question", seldom(QUESTIONS, 1))
 def test_ctrl_c_leaves_the_program_as_it_was(gilk_on_path: Environment, program: Path, question: list[str]) -> None:
     """All probes are in when it comes."""
     with subprocess.Popen([program, "on"]) as target:
@@ -240,7 +240,7 @@ def test_ctrl_c_leaves_the_program_as_it_was(gilk_on_path: Environment, program:
             target.kill()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), seldom([(signal.SIGINT, 130), (signal.SIGTERM, 143)], 1))
 @pytest.mark.parametrize("moment", ["compile", "start"])
 def test_a_signal_during_planning_ends_a_question_at_once(
     gilk_on_path: Environment, program: Path, moment: str, number: int, status: int

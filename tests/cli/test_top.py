@@ -148,6 +148,7 @@ def test_top_prints_the_whole_when_the_process_ends(gilk_on_path: Environment, p
     assert not first["whole"] and last["whole"] and calls(last)["naps"] == 1
 
 
+@pytest.mark.stress
 def test_functions_called_too_often_are_left_out_by_name(gilk_on_path: Environment, program: Path) -> None:
     with running(program, "hot") as target:
         command = ["gilk", "top", "--json", "--scope", "a.out:", "--every", "50ms", "-p", str(target.pid)]

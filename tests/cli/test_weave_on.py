@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.seldom import seldom
+
 pytestmark = pytest.mark.xdist_group("lab")
 GETSID = "K: call(long __x64_sys_getsid(const struct pt_regs *regs))"
 BOTH = f"group A; seq(A: call(void f(long a)); {GETSID} && if (a));"
@@ -50,19 +52,22 @@ def test_ctrl_c_ends_a_weaving_in_the_lab_with_exact_counts(gilk_on_path: dict[s
 
 @pytest.mark.parametrize(
     ("text", "words", "slug"),
-    [
-        (f"{GETSID};", ["--on", "moon"], "bad-machine"),
-        (f"{GETSID};", ["--on", "lab", "-p", "1"], "remote-kernel-only"),
-        ("call(int f(int a));", ["--on", "lab"], "remote-kernel-only"),
-        (f"{GETSID};", ["--on", "lab", "-d"], "usage"),
-        (f"{GETSID};", ["--on", "lab", "--persist"], "usage"),
-        (f"{GETSID} then {{ schedule(); }};", ["--on", "lab"], "cannot-weave"),
-        (f"{GETSID} then inplace {{ return 0; }};", ["--on", "lab"], "cannot-weave"),
-        ("K: readGlobal(int jiffies);", ["--on", "lab"], "cannot-weave"),
-        (BOTH, ["--on", "lab", "-o", "told", "-c", "true"], "usage"),
-        (BOTH, ["--on", "ssh:nowhere", "-c", "true"], "remote-kernel-only"),
-        (BOTH, ["--on", "lab"], "remote-kernel-only"),
-    ],
+    seldom(
+        [
+            (f"{GETSID};", ["--on", "moon"], "bad-machine"),
+            (f"{GETSID};", ["--on", "lab", "-p", "1"], "remote-kernel-only"),
+            ("call(int f(int a));", ["--on", "lab"], "remote-kernel-only"),
+            (f"{GETSID};", ["--on", "lab", "-d"], "usage"),
+            (f"{GETSID};", ["--on", "lab", "--persist"], "usage"),
+            (f"{GETSID} then {{ schedule(); }};", ["--on", "lab"], "cannot-weave"),
+            (f"{GETSID} then inplace {{ return 0; }};", ["--on", "lab"], "cannot-weave"),
+            ("K: readGlobal(int jiffies);", ["--on", "lab"], "cannot-weave"),
+            (BOTH, ["--on", "lab", "-o", "told", "-c", "true"], "usage"),
+            (BOTH, ["--on", "ssh:nowhere", "-c", "true"], "remote-kernel-only"),
+            (BOTH, ["--on", "lab"], "remote-kernel-only"),
+        ],
+        6,
+    ),
 )
 def test_impossible_weavings_are_refused_without_booting_a_machine(
     gilk_on_path: dict[str, str], tmp_path: Path, text: str, words: list[str], slug: str

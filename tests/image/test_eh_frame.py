@@ -26,7 +26,13 @@ def test_every_fde_is_found(system_file: Path, oracle: Callable[..., str]) -> No
     assert ours == extents(oracle, system_file)
 
 
-@pytest.mark.parametrize("flags", [("-static",), ("-no-pie", "-s"), ("-static-pie",), ("-fuse-ld=gold",)])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("-static",), pytest.param(("-no-pie", "-s"), marks=pytest.mark.stress),
+        pytest.param(("-static-pie",), marks=pytest.mark.stress), ("-fuse-ld=gold",),
+    ],
+)  # fmt: skip
 def test_every_fde_of_small_programs_is_found(
     flags: tuple[str, ...], build: Callable[..., Path], sources: dict[str, str], oracle: Callable[..., str]
 ) -> None:
@@ -59,8 +65,12 @@ def pads_by_assembly(source: str, tmp_path: Path, *flags: str) -> tuple[Path, se
 
 
 @pytest.mark.parametrize(
-    "flags", [(), ("-no-pie", "-fno-pie"), ("-fno-reorder-blocks-and-partition",), ("-mcmodel=large",)]
-)
+    "flags",
+    [
+        (), pytest.param(("-no-pie", "-fno-pie"), marks=pytest.mark.stress),
+        pytest.param(("-fno-reorder-blocks-and-partition",), marks=pytest.mark.stress), ("-mcmodel=large",),
+    ],
+)  # fmt: skip
 def test_landing_pads_are_the_compilers(flags: tuple[str, ...], tmp_path: Path, sources: dict[str, str]) -> None:
     program, expected = pads_by_assembly(sources["throws"], tmp_path, *flags)
     ours = {pad for frame in load(program).frames for pad in frame.landing_pads}

@@ -16,6 +16,7 @@ from gilk.image.dwarf.lines import SourceLines, is_meant
 from gilk.image.dwarf.sections import Sections
 from gilk.image.elf import load
 from tests.programs.build import BARE, HERE, build_go
+from tests.seldom import seldom
 
 FLAGS = [
     "-O0",
@@ -61,7 +62,7 @@ def compare(program: Path, most: int = 5000) -> None:
         assert (found.line if found is not None else 0) == line, hex(address)
 
 
-@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("flags", seldom(FLAGS, 3))
 def test_each_address_has_the_line_that_addr2line_says(tmp_path: Path, flags: str) -> None:
     compare(compiled(tmp_path, "g++", flags))
 

@@ -118,6 +118,7 @@ class TestScan:
         assert names == sorted(row.name for row in survey.rows() if row.name.startswith("tcp_sendm"))
         assert not chosen.cached
 
+    @pytest.mark.stress
     def test_modules_are_scanned_by_name(self, known: KernelSubject, vm: VM, survey: Survey) -> None:
         module = scan("kernel", "ext4:*", link=vm.link)
         assert [part.image for part in module.parts] == ["ext4"]

@@ -88,6 +88,7 @@ def test_a_machine_without_time_to_boot_is_reported() -> None:
     assert caught.value.slug == "lab-no-boot"
 
 
+@pytest.mark.stress
 def test_a_machine_that_shuts_down_is_no_panic() -> None:
     with boot() as vm, pytest.raises(TargetError) as caught:
         # Nothing that would have to be read from a file: the devices go first.
@@ -112,6 +113,7 @@ def test_impossible_machines_are_refused(machine: Machine) -> None:
     assert caught.value.slug == "bad-machine"
 
 
+@pytest.mark.stress
 def test_the_machine_reaches_this_machine_by_network() -> None:
     """QEMU's router forwards its own address to this machine's loopback device."""
     with socket.create_server(("127.0.0.1", 0)) as server, boot(Machine(network=True)) as vm:

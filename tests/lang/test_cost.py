@@ -159,7 +159,7 @@ def _limits(program: tree.Program, emulated: Emulated) -> CostLimits:
     )  # fmt: skip
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=1, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_no_clause_costs_more_than_its_bound(seed: int) -> None:
     made = program(seed)

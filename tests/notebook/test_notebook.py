@@ -251,6 +251,7 @@ def test_a_widget_looks_at_its_session_once_a_tick_until_it_is_over(monkeypatch:
     assert (session.looks, again) == (2, [True])
 
 
+@pytest.mark.stress
 def test_aggregations_are_shown_in_a_widget(notebook: Notebook) -> None:
     text = "pid$target:work:dispatch:entry { @calls = quantize(arg0); n++; } pid$target:work:dispatch:entry /n == 100/"
     text += " { exit(0); }"

@@ -13,6 +13,7 @@ import pytest
 
 from tests.oracle import Edge, StepperError, step, step_arrivals, step_counts, step_edges
 from tests.programs.build import build, compile_text
+from tests.seldom import seldom
 
 
 def symbols(program: Path) -> dict[str, int]:
@@ -73,14 +74,14 @@ def test_a_library_opened_later_is_counted() -> None:
     assert step_counts([program, "2"], {"plugin.so": [hot]}, start="entry") == {("plugin.so", hot): 20}
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGTRAP])
+@pytest.mark.parametrize("number", seldom([signal.SIGTRAP, signal.SIGKILL, signal.SIGTERM], 1))
 def test_a_death_by_signal_is_passed_on(number: int, tmp_path: Path) -> None:
     text = f"#include <signal.h>\nint main(void) {{ raise({int(number)}); return 0; }}\n"
     program = compile_text(tmp_path, "dies", text, "-static")
     assert step([program], {}, start="entry").status == -number
 
 
-@pytest.mark.parametrize(("children", "expected"), [(False, 100), (True, 150)])
+@pytest.mark.parametrize(("children", "expected"), seldom([(True, 150), (False, 100)], 1))
 def test_children_are_counted_on_request(children: bool, expected: int) -> None:
     program = build("fork", "static")
     hot = symbols(program)["hot"]
@@ -88,6 +89,7 @@ def test_children_are_counted_on_request(children: bool, expected: int) -> None:
     assert result.counts == {("fork", hot): expected}
 
 
+@pytest.mark.stress
 def test_counting_goes_on_after_exec() -> None:
     program = build("exec", "static")
     hot = symbols(program)["hot"]

@@ -177,6 +177,7 @@ def test_counted_call_sites_are_those_that_objdump_shows(name: str, argument: st
     assert all(re.match(r"(notrack |bnd )?jmp", code[site]) and counted[site] == runs[site] for site in tails)
 
 
+@pytest.mark.stress
 def test_the_strategy_time_has_every_call() -> None:
     program, ran = under("recursion", "2", "time")
     runs, latency = executed(program, "2"), ran.report["latency"]

@@ -5,7 +5,7 @@ exceptions listed here."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
 from pathlib import Path
 
 import pytest
@@ -49,10 +49,9 @@ WRITERS = {
 }
 
 
-def opened_for_writing(path: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and writes(node):
-            yield node
+@functools.cache
+def opened_for_writing(path: Path) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call) and writes(node)]
 
 
 def writes(call: ast.Call) -> bool:

@@ -113,6 +113,7 @@ def test_pids_inside_and_outside_of_the_namespace(contained: Contained) -> None:
     assert tids == set(contained.numbers.values())
 
 
+@pytest.mark.stress
 def test_threads_in_a_namespace_keep_their_variables(contained: Contained) -> None:
     """The threads keep their self-> variables, which samples find too. `pid` is the number outside, `tid` the one
     inside."""

@@ -40,6 +40,7 @@ def check(path: str, where: tuple[str, ...]) -> None:
     assert violations(path, ground, [(w, p) for (_, w), p in zip(asked, made, strict=True)]) == []
 
 
+@pytest.mark.stress
 def test_nearly_every_point_of_bash_has_a_splice() -> None:
     check("/bin/bash", ("blocks", "blocks-post"))
 

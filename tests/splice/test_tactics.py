@@ -119,6 +119,7 @@ def mirror(source: Path, there: Path, without: Path) -> None:
             mirror(entry, there / entry.name, Path(*without.parts[1:]))
 
 
+@pytest.mark.stress
 def test_a_new_tactic_takes_one_file_and_one_row(changed: Path) -> None:
     """It is planned with, its plans hold, kept plans have it, and a scan counts it."""
     own = {path.name for path in changed.rglob("*.py") if not path.is_symlink()}

@@ -23,6 +23,7 @@ from gilk.targets.spawning import Spawned
 from tests.behaviour.harness import Loop
 from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
+from tests.seldom import seldom
 
 FILES = {fork_server.__file__, wire.__file__}
 
@@ -82,14 +83,15 @@ def gone_after() -> Iterator[None]:
         os.close(told)
 
 
-def test_the_keeper_server_is_killed_before_each_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client has a forked keeper that answers, or starts one; none of the server's processes stays, and the
-    target runs."""
+@pytest.mark.parametrize("each", seldom([4, 1], 1))
+def test_the_keeper_server_is_killed_before_its_steps(monkeypatch: pytest.MonkeyPatch, each: int) -> None:
+    """It is killed before every so many steps. The client has a forked keeper that answers, or starts one; none of the
+    server's processes stays, and the target runs."""
     instead = Spawned(os.getpid(), socket.socket(), -1, lambda: None)
     monkeypatch.setattr(keepers, "executed", lambda: instead)
     forked = started = 0
     with Loop([build("rounds")]) as loop:
-        for limit in range(1, 1000):
+        for limit in range(1, 1000, each):
             mine = Keepers()
             mine._pids.add(os.getpid())  # as if there were a keeper already
             monkeypatch.setattr(keepers, "started", lambda *_, limit=limit, **__: served(limit))
@@ -107,7 +109,7 @@ def test_the_keeper_server_is_killed_before_each_of_its_steps(monkeypatch: pytes
                 assert mine._server is None
             if ended.returncode == 0:  # there is no line of that number
                 break
-    assert started > 10 and forked > 10
+    assert started > 10 // each and forked > 10 // each
 
 
 def use(keeper: KeeperClient, loop: Loop) -> None:

@@ -16,6 +16,7 @@ from gilk.targets.apart import HELPERS, KEEPER
 from tests.behaviour.harness import Loop, leftovers, wait_for
 from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
+from tests.seldom import seldom
 
 _LAUNCHES = """\
 import os, sys
@@ -72,7 +73,7 @@ for target in held:
 """
 
 
-@pytest.mark.parametrize("killed", ["", "client", "server"])
+@pytest.mark.parametrize("killed", seldom(["client", "server", ""], 2))
 def test_a_client_of_several_processes_has_their_keepers_forked(killed: str) -> None:
     """The keepers end with their client and with the process that forks them, and have none of the client's files."""
     with Loop([build("rounds")]) as one, Loop([build("rounds")]) as two, Loop([build("rounds")]) as three:

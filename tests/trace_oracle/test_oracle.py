@@ -75,6 +75,7 @@ def test_calls_of_test_programs_are_those_of_the_oracle(name: str) -> None:
     check([build(name), "1"], steps=3_000_000)
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("name", seldom(("tailcall", "setjmp"), 1))
 def test_calls_of_a_static_program_are_those_of_the_oracle(name: str) -> None:
     check([build(name, "static"), "1"], steps=400_000)

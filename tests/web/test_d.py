@@ -164,6 +164,7 @@ def test_the_shown_commands_do_the_same_as_the_page(page: Page, window: Served, 
     assert 'format="it\'s %d"' in ran.stdout and "Exited(status=3" in ran.stdout, ran.stderr
 
 
+@pytest.mark.stress
 def test_a_distribution_grows_into_a_heat_map(page: Page, window: Served, loop: Loop) -> None:
     """The final picture agrees with the program's output; open parts stay open while it goes on."""
     text = """pid$target::dispatch:entry
@@ -199,6 +200,7 @@ def test_a_distribution_grows_into_a_heat_map(page: Page, window: Served, loop: 
     assert clean(loop)
 
 
+@pytest.mark.stress
 def test_counts_by_stacks_are_a_flame_graph(page: Page, window: Served, loop: Loop) -> None:
     editor(page, window, "pid$target::ackermann:entry { @stacks[ustack(6)] = count(); }")
     page.get_by_role("button", name="Begin").click()
@@ -248,6 +250,7 @@ def test_hostile_texts_get_an_answer(asking: Asking, loop: Loop, name: str, what
     assert not differences(loop.pid)
 
 
+@pytest.mark.stress
 def test_a_text_of_a_megabyte_is_refused(asking: Asking, loop: Loop) -> None:
     path = f"/target/{asking.target(loop.pid)}/d/check.json"
     assert asking.post(path, text="x" * (1 << 20))["error"]["slug"] == "bad-request"

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.seldom import seldom
 from tests.web.served import PATIENCE, Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
 
@@ -130,6 +131,7 @@ def drag(page: Page, name: str, by: int) -> None:
     expect(page.get_by_label("The file", exact=True)).not_to_have_value(before)
 
 
+@pytest.mark.stress
 def test_an_experiment_is_written_and_run_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     (folder / "two.toml").write_text(TWO)
     opened(page, window, "/")
@@ -161,6 +163,7 @@ def test_an_experiment_is_written_and_run_by_keyboard(page: Page, window: Served
     assert page.get_by_role("table", name="Instruments", exact=True).locator("tbody tr").count() == 4
 
 
+@pytest.mark.stress
 def test_the_shown_commands_do_the_same_as_the_page(asking: Asking, folder: Path) -> None:
     (folder / "same.toml").write_text(TWO.replace("repetitions = 2\n", ""))
     found = asking.get(f"/experiment/{identity_of_file(folder / 'same.toml')}.json")
@@ -207,6 +210,7 @@ def test_a_process_is_left_as_it_was(page: Page, window: Served, folder: Path, l
     assert not differences(loop.pid)
 
 
+@pytest.mark.stress
 def test_picked_instruments_are_staggered(page: Page, window: Served, folder: Path, loop: Loop, asking: Asking) -> None:
     """The test goes with the mouse from the graph of a function to a time line of the records."""
     opened(page, window, f"/target/{asking.target(loop.pid)}/function?at=dispatch")
@@ -288,7 +292,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "slug"), REFUSED)
+@pytest.mark.parametrize(("text", "slug"), seldom(REFUSED, 4))
 def test_experiments_that_cannot_be_run_are_refused(asking: Asking, folder: Path, text: str, slug: str) -> None:
     file = folder / "refused.toml"
     (folder / "x.py").write_text(f"open({str(folder / 'executed')!r}, 'w')\n")

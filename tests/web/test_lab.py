@@ -22,6 +22,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import wait_for
+from tests.seldom import seldom
 from tests.web.labs import FUNCTIONS, GETSID, PATIENCE, calls, ended, lab_of, machines, place_in_core, program, run, up
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, ready, suits
@@ -173,6 +174,7 @@ def test_a_d_program_counts_what_a_program_knows(up: Asking, calls: Path) -> Non
     assert shlex.split(words[words.index("-c") + 1]) == ["sh", "-c", workload]
 
 
+@pytest.mark.stress
 def test_a_d_program_in_the_kernel_by_keyboard_alone(page: Page, window: Served, up: Asking) -> None:
     """Its stacks are a flame graph, whose frames are those that the kernel has for a process that waits there."""
     waits = "sleep 60 | cat & until grep -q pipe_read /proc/$!/stack; do :; done; cat /proc/$!/stack; pkill sleep"
@@ -243,9 +245,11 @@ def test_d_programs_of_the_kernel_are_checked_and_completed(up: Asking) -> None:
 
 @pytest.mark.parametrize(
     ("text", "slug"),
-    [("BEGIN { no", "bad-d-program"), ("fbt::no_such_thing:entry { }", "no-such-probe"),
-     ("#pragma D option destructive\nfbt::pipe_write:entry { raise(9); }", "destructive-in-window"),
-     ("BEGIN { \0 }", "bad-request")],
+    seldom([
+        ("#pragma D option destructive\nfbt::pipe_write:entry { raise(9); }", "destructive-in-window"),
+        ("BEGIN { no", "bad-d-program"), ("fbt::no_such_thing:entry { }", "no-such-probe"),
+        ("BEGIN { \0 }", "bad-request"),
+    ], 1),
 )  # fmt: skip
 def test_refused_d_programs_change_nothing(up: Asking, text: str, slug: str) -> None:
     answer = up.post("/session/machine/d", text=text, workload="touch /tmp/nothing")
@@ -354,7 +358,8 @@ def test_a_trace_of_the_kernel_has_the_calls_that_a_program_makes(
 
 @pytest.mark.parametrize(
     ("wrong", "slug"),
-    [({"scope": ["nothing_like_it"]}, "no-such-function"), ({"start": "return:pipe_write"}, "bad-event"),
+    [({"scope": ["nothing_like_it"]}, "no-such-function"),
+     pytest.param({"start": "return:pipe_write"}, "bad-event", marks=pytest.mark.stress),
      ({"stop": "key:alt-f"}, "not-granted"), ({"depth": -1}, "bad-request"), ({"workload": "\0"}, "bad-request"),
      ({"file": "/tmp/x"}, "bad-request")],
 )  # fmt: skip
@@ -365,6 +370,7 @@ def test_refused_traces_of_the_kernel_leave_no_file(up: Asking, folder: Path, wr
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.stress
 def test_the_analysis_says_which_points_can_be_had(page: Page, window: Served, up: Asking) -> None:
     """The figures of a function are those that its graph has."""
     opened(page, window, f"{FUNCTIONS}&q=pipe_write")
@@ -376,6 +382,7 @@ def test_the_analysis_says_which_points_can_be_had(page: Page, window: Served, u
     assert (row["blocks"], row["refused"]) == (len(blocks), len(refused))
 
 
+@pytest.mark.stress
 def test_a_module_that_a_command_loads_is_there_afterwards(up: Asking) -> None:
     """Its function counts the three reads of a file in /sys that it answers."""
     assert run(up, [GETSID], "modprobe dummy numdummies=1 && cat /sys/module/dummy/initstate")["printed"] == "live\n"
@@ -413,9 +420,11 @@ def test_one_session_at_a_time(up: Asking) -> None:
 
 @pytest.mark.parametrize(
     ("requests", "slug"),
-    [(["kernel:nothing_like_it:entry=count"], "no-such-function"), (["main:entry=count"], "remote-kernel-only"),
-     (["kernel:pipe_write:@999:pre=count"], "no-such-block"), (["kernel:pipe_write:entry=a.c:f"], "c-not-live"),
-     ([], "bad-request")],
+    seldom([
+        (["kernel:nothing_like_it:entry=count"], "no-such-function"), (["main:entry=count"], "remote-kernel-only"),
+        (["kernel:pipe_write:@999:pre=count"], "no-such-block"), (["kernel:pipe_write:entry=a.c:f"], "c-not-live"),
+        ([], "bad-request"),
+    ], 2),
 )  # fmt: skip
 def test_refused_instruments_change_nothing(up: Asking, requests: list[str], slug: str) -> None:
     answer = up.post("/session/machine", requests=requests, workload="touch /tmp/no")
@@ -423,12 +432,14 @@ def test_refused_instruments_change_nothing(up: Asking, requests: list[str], slu
     assert "No such file" in run(up, [GETSID], "ls /tmp/no")["printed"]
 
 
+@pytest.mark.stress
 def test_a_search_without_end_is_given_up(up: Asking) -> None:
     address = "/target/lab/symbols.json?image=kernel&q="
     assert up.get(f"{address}/^(.*.*.*.*.*)*%23$/")["error"]["slug"] == "search-too-slow"
     assert up.get(f"{address}pipe_write")["found"] == 1
 
 
+@pytest.mark.stress
 def test_a_machine_that_dies_is_shown_and_another_is_started(page: Page, window: Served, up: Asking) -> None:
     """The session in it is over, without a word on code that is there no more; the window goes on."""
     begun = up.post("/session/machine", requests=[GETSID], workload="sleep 1000")

@@ -19,7 +19,7 @@ __all__ = ["browser", "context", "page"]  # fixtures
 
 NAMES = sorted(path.stem for path in PLACE.glob("*.json"))
 #: Pages that look each in their own way.
-EACH_RUN = {"diff", "experiment", "functions", "graph", "overview", "timeline"}
+EACH_RUN = {"diff", "graph", "overview"}
 AGAIN = "look at it: python -m tests.web.looked_at DIRECTORY writes pictures and references"
 
 

@@ -66,6 +66,7 @@ def test_a_paused_session_counts_nothing_and_goes_on(page: Page, window: Served,
     assert [one["what"] for one in window.audited()][-3:] == ["pause", "resume", "end"]
 
 
+@pytest.mark.stress
 def test_a_session_that_ends_while_it_is_paused(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     """Its bars end where the pause begins, and it is paused no more."""
     soon = {"request": "dispatch:entry=count", "start": 0.01, "stop": None}

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 from tests.web.served import PATIENCE, Asking, served
 
 REQUESTS = ["dispatch:blocks=count", "ackermann:entry=time"]
@@ -82,6 +83,7 @@ def test_a_session_counts_and_is_removed(loop: Loop, asking: Asking) -> None:
     assert [row["outcome"] for row in rows] == ["session 1", "True"] and rows[0]["command"] == state["command"]
 
 
+@pytest.mark.stress
 def test_a_preview_agrees_with_the_session(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     planned = asking.post("/preview", target=target, requests=REQUESTS)["points"]
@@ -93,8 +95,10 @@ def test_a_preview_agrees_with_the_session(loop: Loop, asking: Asking) -> None:
 
 @pytest.mark.parametrize(
     "requests",
-    [["nothing:entry=count"], ["dispatch:@99:pre=count"], ["x=y"], ["main:entry=@path"], ["kernel:f:entry=count"],
-     ["main:entry=a.c:f"]],
+    seldom([
+        ["nothing:entry=count"], ["dispatch:@99:pre=count"], ["x=y"], ["main:entry=@path"], ["kernel:f:entry=count"],
+        ["main:entry=a.c:f"],
+    ], 2),
 )  # fmt: skip
 def test_refused_requests_change_nothing(loop: Loop, asking: Asking, requests: list[str]) -> None:
     answer = asking.post("/session", target=asking.target(loop.pid), requests=requests)
@@ -112,6 +116,7 @@ def test_only_granted_targets_can_be_reached(loop: Loop, asking: Asking) -> None
         assert asking.post("/preview", target=target, requests=REQUESTS)["error"]["slug"] == slug
 
 
+@pytest.mark.stress
 def test_taking_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     for request in REQUESTS:
@@ -121,7 +126,7 @@ def test_taking_everything_out_ends_all_sessions(loop: Loop, asking: Asking) -> 
     assert clean(loop)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", seldom([signal.SIGKILL, signal.SIGTERM], 1))
 def test_a_server_that_ends_leaves_no_probes(loop: Loop, tmp_path: Path, number: int) -> None:
     with served(tmp_path, "--pid", str(loop.pid)) as window:
         asking = Asking(window)
@@ -203,9 +208,12 @@ def test_a_d_program_prints_what_the_command_prints(loop: Loop, asking: Asking) 
 
 @pytest.mark.parametrize(
     ("text", "slug"),
-    [("BEGIN { x", "bad-d-program"), ("pid$target::nothing:entry { }", "no-such-probe"),
+    [("BEGIN { x", "bad-d-program"),
+     pytest.param("pid$target::nothing:entry { }", "no-such-probe", marks=pytest.mark.stress),
      ('BEGIN { system("touch /tmp/no"); }', "destructive-in-window"),
-     ('#pragma D option destructive\nBEGIN { raise(9); }', "destructive-in-window")],
+     pytest.param(
+         '#pragma D option destructive\nBEGIN { raise(9); }', "destructive-in-window", marks=pytest.mark.stress
+     )],
 )  # fmt: skip
 def test_a_refused_d_program_changes_nothing(loop: Loop, asking: Asking, text: str, slug: str) -> None:
     answer = asking.post("/session/d", target=asking.target(loop.pid), text=text)

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.behaviour.harness import Loop, differences, wait_for
 from tests.programs.build import HERE, build
+from tests.seldom import seldom
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
 
@@ -115,6 +116,7 @@ def test_lines_are_read_by_keyboard(page: Page, window: Served, loop: Loop, aski
     expect(page.locator(".source tr.marked")).to_have_count(1)
 
 
+@pytest.mark.stress
 def test_a_line_finds_its_functions_and_leads_to_its_block(
     page: Page, window: Served, loop: Loop, asking: Asking
 ) -> None:
@@ -152,7 +154,7 @@ REFUSED = {"passwd": "not-granted", "link": "not-granted", "pipe": "not-text", "
            "up": "not-granted", "none": "no-source", "markup": "no-source"}  # fmt: skip
 
 
-@pytest.mark.parametrize("function", REFUSED)
+@pytest.mark.parametrize("function", seldom(REFUSED, 4))
 def test_files_that_are_no_sources_are_not_shown(
     page: Page, asking: Asking, window: Served, folder: Path, function: str
 ) -> None:

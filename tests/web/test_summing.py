@@ -81,6 +81,7 @@ def test_everything_is_out_before_the_calls_are_counted(loop: Loop, tmp_path: Pa
     assert not leftovers(loop.pid)
 
 
+@pytest.mark.stress
 def test_the_file_is_complete_when_nobody_wants_the_report(loop: Loop, tmp_path: Path) -> None:
     with tracing(loop, tmp_path / "b.parquet") as child:
         assert child.state("out")["out"] == {"restored": True}

@@ -100,6 +100,7 @@ def test_a_time_line_is_used_by_mouse(page: Page, window: Served, folder: Path) 
     expect(call.get_by_role("heading", name="c", exact=True)).to_be_visible()
 
 
+@pytest.mark.stress
 def test_a_time_line_is_used_by_keyboard(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, "/traces")
     reach(page, page.get_by_role("link", name="small.parquet"))
@@ -147,6 +148,7 @@ PIXELS = """places => {
 }"""
 
 
+@pytest.mark.stress
 def test_the_canvas_has_the_calls(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     """The middle of each call that is wide enough to be seen has its function's colour, and the background has none."""
     line(page, window, folder, "small.parquet")
@@ -283,6 +285,7 @@ def test_reading_a_trace_is_given_up_when_the_client_disconnects(window: Served,
     assert asking.get(many)["calls"] == 20_002
 
 
+@pytest.mark.stress
 def test_the_progress_of_reading_is_shown(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     asking.get(f"/file/{identity_of_file(folder / 'small.parquet')}/timeline.json")
     pid = worker_of(window)

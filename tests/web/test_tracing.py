@@ -17,6 +17,7 @@ from playwright.sync_api import Page, expect
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
+from tests.seldom import seldom
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
 
@@ -52,6 +53,7 @@ TRACED = """state => import(document.querySelector("script").src.replace("main.j
   .then(({ traced }) => traced(state).querySelector("a[href*=all]")?.getAttribute("href") ?? "")"""
 
 
+@pytest.mark.stress
 def test_an_empty_trace_of_what_is_called_too_often_leads_to_one_of_everything(page: Page, window: Served) -> None:
     opened(page, window, "/")
     named = {"trace": {"id": "file-x", "name": "x.parquet"}, "target": "pid-1-2"}
@@ -114,6 +116,7 @@ def test_the_command_that_is_shown_makes_the_same_trace(asking: Asking, loop: Lo
     assert all(f"{name}={value}" in found["python"] for name, value in written.items())
 
 
+@pytest.mark.stress
 def test_the_button_take_out_ends_a_trace(page: Page, window: Served, asking: Asking, loop: Loop) -> None:
     query = "start=now&stop=exit&scope=work:ascending&depth=1"
     opened(page, window, f"/target/{asking.target(loop.pid)}/trace?{query}")
@@ -126,8 +129,11 @@ def test_the_button_take_out_ends_a_trace(page: Page, window: Served, asking: As
     assert clean(loop)
 
 
-@pytest.mark.parametrize(("event", "slug"), [("whenever", "bad-event"), ("signal:USR1", "not-granted"),
-                                             ("key:alt-f", "not-granted"), (CANARY, "bad-event")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("event", "slug"),
+    seldom([(CANARY, "bad-event"), ("signal:USR1", "not-granted"), ("key:alt-f", "not-granted"),
+            ("whenever", "bad-event")], 1),
+)  # fmt: skip
 def test_a_wrong_event_is_shown_and_prevents_the_trace(
     page: Page, window: Served, asking: Asking, loop: Loop, event: str, slug: str
 ) -> None:

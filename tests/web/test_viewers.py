@@ -85,6 +85,7 @@ def followed(asking: Asking, number: int, follow: str = "?follow=1") -> HTTPResp
     return connection.getresponse()
 
 
+@pytest.mark.stress
 def test_lines_go_on_until_the_session_is_over(loop: Loop, window: Served, asking: Asking) -> None:
     begun = asking.post("/session", target=asking.target(loop.pid), requests=["*:blocks=count"])
     number = begun["number"]

@@ -22,6 +22,7 @@ from gilk.trace.traced import TraceDescription, Unfollowed
 from gilk.web.grants import identity_of_file
 from gilk.web.traces import PLOTS
 from tests.behaviour.harness import run_gilk
+from tests.seldom import seldom
 from tests.trace.machine import nested, run, write
 from tests.web.served import Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
@@ -150,6 +151,7 @@ def lacking_of(asking: Asking, base: str, rows: list[Any]) -> dict[str, list[str
     return found
 
 
+@pytest.mark.stress
 def test_functions_that_are_not_followed_are_named_below_their_callers(
     page: Page, window: Served, asking: Asking, folder: Path
 ) -> None:
@@ -205,6 +207,7 @@ def test_a_flame_graph_is_used_by_mouse_and_keyboard(page: Page, window: Served,
     expect(page.get_by_role("table", name="Most time in itself").locator("tbody tr")).to_have_count(6)
 
 
+@pytest.mark.stress
 def test_anomalies_agree_with_those_of_the_command(page: Page, window: Served, folder: Path, asking: Asking) -> None:
     opened(page, window, at(folder, "small.parquet", "anomalies"))
     rows = page.get_by_role("table", name="Calls unlike others").locator("tbody tr")
@@ -274,12 +277,13 @@ def test_answers_to_sql_queries_are_limited(asking: Asking, folder: Path) -> Non
     assert asking.get(f"{base}?q={'x' * 4001}")["error"]["slug"] == "bad-request"
 
 
+@pytest.mark.parametrize("kinds", seldom([(("scatter",),), (("step", "histogram", "spectrum"),)], 1), ids="-".join)
 def test_plots_are_those_of_the_command_line(
-    page: Page, window: Served, asking: Asking, folder: Path, tmp_path: Path
+    page: Page, window: Served, asking: Asking, folder: Path, tmp_path: Path, kinds: tuple[str, ...]
 ) -> None:
     file = folder / "small.parquet"
     opened(page, window, at(folder, "small.parquet", "plot"))
-    for kind in ("scatter", "step", "histogram", "spectrum"):
+    for kind in kinds:
         page.get_by_label("Plot", exact=True).select_option(kind)
         expect(page).to_have_url(re.compile(f"kind={kind}"))
         lines = page.locator(f"path.series.{kind}:has(title)")

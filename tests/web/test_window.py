@@ -126,6 +126,7 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     assert clean(loop)
 
 
+@pytest.mark.stress
 def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     """The counts of a function's edges are at the edges of its graph; what is taken into a block is what it is hit."""
     target = asking.target(loop.pid)
@@ -160,6 +161,7 @@ def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking:
     assert found == {name: count for name, count in over["report"]["counts"].items() if "->" in name}
 
 
+@pytest.mark.stress
 def test_instruments_come_and_go_at_their_times(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     target = asking.target(loop.pid)
     opened(page, window, f"/target/{target}")
@@ -197,6 +199,7 @@ def test_instruments_come_and_go_at_their_times(page: Page, window: Served, loop
         ("ackermann:entry", 0.3, 0.5), ("dispatch:entry", None, None)]  # fmt: skip
 
 
+@pytest.mark.stress
 def test_a_session_is_over_when_all_its_instruments_have_come_out(window: Served, loop: Loop, asking: Asking) -> None:
     """`coverage` takes each point out at its first hit; those that are never hit stay."""
     target = asking.target(loop.pid)
@@ -303,6 +306,7 @@ def test_a_new_page_leaves_the_focus_with_one_who_types_already(page: Page, wind
     expect(field).to_have_value("dispatch")
 
 
+@pytest.mark.stress
 def test_a_d_programs_output_is_shown(page: Page, window: Served, loop: Loop) -> None:
     functions(page, window, "work")
     page.get_by_role("link", name="a D program for it").click()

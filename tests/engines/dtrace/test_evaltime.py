@@ -13,6 +13,7 @@ from gilk.errors import TargetError
 from gilk.targets.launch import Until
 from gilk.targets.startup import start
 from tests.providers.sessions import traced
+from tests.seldom import seldom
 from tests.targets.test_files import is_open
 
 LIBRARY = """\
@@ -94,7 +95,7 @@ def test_with_evaltime_exec_probes_see_the_dynamic_linker(tmp_path: Path) -> Non
     assert done.numbers() == {"opened": 1, **in_place}
 
 
-@pytest.mark.parametrize("stripped", [False, True], ids=["named", "stripped"])
+@pytest.mark.parametrize("stripped", seldom([True, False], 1), ids=["stripped", "named"])
 @pytest.mark.parametrize("flags", FLAGS, ids="".join)
 def test_with_evaltime_main_the_program_is_stopped_at_main(
     tmp_path: Path, flags: tuple[str, ...], stripped: bool

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.harness import run_gilk
+from tests.seldom import seldom
 
 SOURCE = r"""
 __attribute__((noipa)) long hot(long a, long b) { return a - b; }
@@ -44,7 +45,9 @@ def dtrace(clause: str, program: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout.strip(), done.stderr
 
 
-@pytest.mark.parametrize(("language", "name"), [(0x16, "Go"), (0x1C, "Rust"), (0x13, "D"), (0x7001, "0x7001")])
+@pytest.mark.parametrize(
+    ("language", "name"), seldom([(0x1C, "Rust"), (0x7001, "0x7001"), (0x16, "Go"), (0x13, "D")], 2)
+)
 def test_args_of_functions_in_foreign_languages_are_refused(language: int, name: str, tmp_path: Path) -> None:
     program = written_in(language, tmp_path)
     for place in ("a.out:hot:entry", "a.out:h*:entry", "a.out::entry", "hot:hot:return"):
@@ -53,7 +56,7 @@ def test_args_of_functions_in_foreign_languages_are_refused(language: int, name:
         assert "[D_ARGS_LANG]" in said and f"args[ ] of functions in {name}" in said.replace("language ", "")
 
 
-@pytest.mark.parametrize("language", [0x01, 0x02, 0x04, 0x0C, 0x1D, 0x21, 0x2B, 0x31, 0x8001])
+@pytest.mark.parametrize("language", seldom([0x01, 0x04, 0x2B, 0x8001, 0x02, 0x0C, 0x1D, 0x21, 0x31], 4))
 def test_args_of_functions_in_the_c_family_are_the_parameters(language: int, tmp_path: Path) -> None:
     program = written_in(language, tmp_path)
     clause = "pid$target:a.out:hot:entry { trace(args[1]); exit(0); }"

@@ -161,7 +161,10 @@ RUNS = "END { exit(0); } tick-10hz { exit(0); }"
     [
         ("shortblocks", f"{OVERLAP}:entry, {OVERLAP}:return {{ @ = count(); }}", {"overlap"}),
         ("rseq", offsets("rseq_increment"), {"rseq"}),
-        ("work", "syscall:::entry, syscall:::return, proc::: { @ = count(); } tick-1s { }", set()),
+        pytest.param(
+            "work", "syscall:::entry, syscall:::return, proc::: { @ = count(); } tick-1s { }", set(),
+            marks=pytest.mark.stress,
+        ),
     ],
 )  # fmt: skip
 def test_a_session_instruments_what_the_preview_predicts(program: str, text: str, refusals: set[str]) -> None:

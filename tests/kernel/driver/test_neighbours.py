@@ -14,6 +14,7 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count
+from tests.seldom import seldom
 
 pytestmark = pytest.mark.xdist_group("lab")
 TRACING = "/sys/kernel/tracing"
@@ -98,6 +99,7 @@ def test_a_kprobe_placed_over_a_splice_works(guest: Guest, driver: Driver, unit:
         assert driver.undo([unit.number])[0].verdict == Verdict.OK
 
 
+@pytest.mark.stress
 def test_a_place_with_a_disabled_kprobe_is_refused(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with registered(guest, unit.address):
         outcome = driver.apply([unit])[0]
@@ -108,7 +110,7 @@ def test_a_place_with_a_disabled_kprobe_is_refused(guest: Guest, driver: Driver,
     assert guest.counted(driver, [unit], "getppid", 100) == [100]
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("several", seldom([True, False], 1))
 def test_a_disabled_kprobe_over_a_splice_works_when_enabled(
     guest: Guest, driver: Driver, bench: Bench, several: bool
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_disabled_kprobe_over_a_splice_works_when_enabled(
     assert driver.read(0, 1) == [200]
 
 
+@pytest.mark.stress
 def test_a_splice_below_a_disabled_kprobe_outlives_its_client(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
@@ -209,6 +212,7 @@ def test_unloading_a_module_removes_its_units(guest: Guest, driver: Driver, benc
     guest.run("rmmod", MODULE)
 
 
+@pytest.mark.stress
 def test_a_module_can_be_unloaded_after_its_units_are_gone(guest: Guest, driver: Driver, bench: Bench) -> None:
     guest.run("modprobe", MODULE)
     function = Function.read(guest.text, guest.module_symbol(MODULE_FUNCTION))

@@ -65,7 +65,7 @@ class SshIntoGuest:
         self._socket.close()
 
     @contextmanager
-    def _link(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         """A context in which this thread alone has the link. The thread that waits longest has it next."""
         with self._next:
             self._lock.acquire()
@@ -76,12 +76,12 @@ class SshIntoGuest:
 
     def run(self, *command: str) -> str:
         """The output of a command in the machine."""
-        with self._link():
+        with self.alone():
             return self._guest.run(*command)
 
     def text(self, name: str) -> bytes:
         """The first bytes of a function of the kernel."""
-        with self._link():
+        with self.alone():
             return self._guest.text(self._guest.symbols[name], 32)
 
     def _serve(self) -> None:
@@ -98,12 +98,12 @@ class SshIntoGuest:
         while b"\0" not in asked:
             asked += end.recv(_CHUNK)
         command, _, first = asked.partition(b"\0")
-        with self._link():
+        with self.alone():
             process = self._guest.link.spawn(["sh", "-c", command.decode()], end.sendall, lambda _: None)
             process.write(first)
         sources = [end.fileno()]
         while process.status is None:
-            with self._link():
+            with self.alone():
                 there = self._guest.link.channel.pump(_SLICE, sources if process.hungry else [])
                 if there and (data := end.recv(_CHUNK)):
                     process.write(data)

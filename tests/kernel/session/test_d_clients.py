@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,18 @@ from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 from gilk.render.d.printf import formatted
 from gilk.render.d.style import Style
+from gilk.runs.elsewhere import Elsewhere
 from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.link import start_relay
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import program, ran
+from tests.kernel.session.ssh import SshIntoGuest
 from tests.kernel.session.test_d_programs import shell
 from tests.kernel.session.test_session import text_of
 from tests.lang.d.sessions import Pages
+from tests.seldom import seldom
 
 ABORTIONS = "dmesg | grep -c 'a D program was aborted' || true"
 ABORTED = """\
@@ -46,7 +50,7 @@ ALL = sorted(f"{function} {edge}" for function in ("do_msgsnd", "msgrcv") for ed
 
 
 class Second:
-    """A second client, in the machine, which is ready."""
+    """A second client, which runs in the machine, reads its kernel there, and is ready."""
 
     def __init__(self, guest: Guest, text: str) -> None:
         self.said = bytearray()
@@ -59,19 +63,49 @@ class Second:
         guest.link.channel.until(lambda: b"\n" in self.said or self.process.status is not None, PATIENCE)
         assert self.said.startswith(b"ready\n"), (self.said, self.errors)
 
+    def apart(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def kill(self) -> None:
         self.process.signal(signal.SIGKILL)
         assert self.process.wait(PATIENCE) == 128 + signal.SIGKILL
 
 
+class ByRelay:
+    """A second client whose relay alone is in the machine, and is ready. ``kernel`` is the machine's as the first one
+    has read it."""
+
+    def __init__(self, guest: Guest, ssh: SshIntoGuest, kernel: KernelTarget, text: str) -> None:
+        self.apart = ssh.alone
+        self._guest = guest
+        self._link = start_relay([str(ssh.directory / "ssh"), "the-machine"])
+        try:
+            target = KernelTarget(self._link, shared=True)
+            target.__dict__["kernel"] = kernel.kernel
+            self._relay = Elsewhere(self._link, lambda: None).relay()
+            consumer, _ = program(target, text, destructive="")
+            assert not consumer.start()
+        except BaseException:
+            self._link.close()
+            raise
+
+    def kill(self) -> None:
+        with self.apart():
+            self._guest.run("kill", "-KILL", str(self._relay))
+        self._link.close()
+
+
 @contextmanager
-def second(guest: Guest) -> Iterator[Second]:
-    one = Second(guest, PROGRAM)
-    try:
+def second(guest: Guest, kernel: KernelTarget, place: Path, in_machine: bool) -> Iterator[Second | ByRelay]:
+    """A second client, which is killed at the end at the latest. The machine is asked by others within apart()."""
+    with ExitStack() as stack:
+        one: Second | ByRelay
+        if in_machine:
+            one = Second(guest, PROGRAM)
+        else:
+            one = ByRelay(guest, stack.enter_context(SshIntoGuest(guest, place)), kernel, PROGRAM)
+        stack.callback(one.kill)
         yield one
-    finally:
-        if one.process.status is None:
-            one.kill()
 
 
 def units(guest: Guest) -> int:
@@ -90,12 +124,13 @@ def wait_for_none(guest: Guest) -> None:
     raise AssertionError("units are left")
 
 
+@pytest.mark.parametrize("in_machine", seldom([False, True], 1), ids=["by-relay", "in-the-machine"])
 def test_programs_share_probes_and_their_clients_are_killed_in_turn(
-    kernel: KernelTarget, guest: Guest, calls: Path
+    kernel: KernelTarget, guest: Guest, calls: Path, tmp_path: Path, in_machine: bool
 ) -> None:
     """The client that made the splices is killed: they stay for the other client, and go with that."""
     before = text_of(kernel, FUNCTIONS)
-    with second(guest) as first:
+    with second(guest, kernel, tmp_path, in_machine) as first, first.apart():
         spliced = text_of(kernel, FUNCTIONS)
         between = ran(kernel, PROGRAM, [str(calls), str(TIMES)])
         assert sorted(between.lines) == [f"{name} {TIMES}" for name in ALL] and not between.errors
@@ -103,7 +138,6 @@ def test_programs_share_probes_and_their_clients_are_killed_in_turn(
         consumer, _ = program(kernel, PROGRAM, destructive="")  # nobody watches it, and the machine may be slow
         assert not consumer.start()
         assert text_of(kernel, FUNCTIONS) == spliced != before
-        first.kill()
     assert guest.vm.run([str(calls), str(TIMES)])[0] == 0
     assert text_of(kernel, FUNCTIONS) == spliced
     assert list(consumer.tracing.aggregations.snapshot().values()) == [(TIMES,)] * len(ALL)

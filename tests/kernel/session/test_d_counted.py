@@ -160,6 +160,7 @@ def disk(guest: Guest) -> Iterator[str]:
     shell(guest, "umount /tmp/disk 2>/dev/null; rmmod brd")
 
 
+@pytest.mark.stress
 def test_pages_are_those_that_vmstat_counts(guest: Guest, disk: str) -> None:
     """/proc/vmstat is read before and after, and counts in KiB; a request of a fraction of a page counts as one page
     more."""
@@ -186,6 +187,7 @@ def test_pages_are_those_that_vmstat_counts(guest: Guest, disk: str) -> None:
     assert not done.errors
 
 
+@pytest.mark.stress
 def test_changed_priorities_and_handled_signals_are_counted(kernel: KernelTarget) -> None:
     script = (
         "import os, signal\n"
@@ -211,6 +213,7 @@ def test_changed_priorities_and_handled_signals_are_counted(kernel: KernelTarget
     assert not done.errors
 
 
+@pytest.mark.stress
 def test_path_lookups_and_module_loads_are_counted(guest: Guest) -> None:
     kernel = KernelTarget(guest.link)
     text = """

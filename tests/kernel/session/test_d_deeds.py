@@ -18,6 +18,8 @@ from tests.kernel.session.d_programs import finished, program, ran
 from tests.kernel.session.test_d_uprobes import FRAMES, PATIENCE, Turning, turning
 from tests.programs.build import compile_to
 
+IN_KERNEL = "syscall::getpgid:entry /pid == $target && arg0 == 0x20002/"
+IN_PROCESS = "pid$target:a.out:turn:entry /arg0 == 2/"
 pytestmark = pytest.mark.xdist_group("lab")
 
 
@@ -34,11 +36,14 @@ def wait_for_state(guest: Guest, process: Turning, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "where",
-    ["syscall::getpgid:entry /pid == $target && arg0 == 0x20002/", "pid$target:a.out:turn:entry /arg0 == 2/"],
-    ids=["kernel", "process"],
+    ("meanwhile", "where"),
+    [
+        pytest.param(True, IN_KERNEL, id="meanwhile-kernel"),
+        pytest.param(True, IN_PROCESS, id="meanwhile-process", marks=pytest.mark.stress),
+        pytest.param(False, IN_KERNEL, id="afterwards-kernel", marks=pytest.mark.stress),
+        pytest.param(False, IN_PROCESS, id="afterwards-process"),
+    ],
 )
-@pytest.mark.parametrize("meanwhile", [True, False], ids=["meanwhile", "afterwards"])
 def test_stop_stops_the_process_at_the_probe(
     kernel: KernelTarget, guest: Guest, users: Path, where: str, meanwhile: bool
 ) -> None:

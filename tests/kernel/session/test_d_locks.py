@@ -171,6 +171,7 @@ def _behind(word: str, theirs: list[str], place: int, waits: bool) -> Iterator[t
         place += 1
 
 
+@pytest.mark.stress
 def test_locks_are_taken_and_let_go_as_ftrace_sees_the_calls(kernel: KernelTarget, guest: Guest) -> None:
     """Processes that are born and end take all three kinds of locks. Nobody gets a signal while he waits for one, so
     there are no errors."""

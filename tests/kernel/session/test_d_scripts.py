@@ -10,7 +10,6 @@ import pytest
 
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.session.d_programs import ran
-from tests.seldom import seldom
 
 pytestmark = pytest.mark.xdist_group("lab")
 SCRIPTS = Path(__file__).parents[3] / "examples" / "d" / "kernel"
@@ -31,13 +30,15 @@ CASES = {
     "syscallbyproc": ("", r"cat +read +\d+\n(.*\n)*cat +openat +2 +\d+"),
     "wakers": ("", r"\S+ +sh +\d+\n"),
 }
+#: Scripts of system calls and processes, of samples, and of signals.
+EACH_RUN = {"execsnoop", "hotkernel", "kill"}
 
 
 def test_every_script_has_a_case() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.d")} == CASES.keys()
 
 
-@pytest.mark.parametrize("name", seldom(CASES, 7))
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in EACH_RUN else pytest.mark.stress) for n in CASES])
 def test_a_script_prints_what_its_first_lines_promise(kernel: KernelTarget, name: str) -> None:
     given, expected = CASES[name]
     done = ran(kernel, (SCRIPTS / f"{name}.d").read_text(), WORK, arguments=(given,) if given else ())

@@ -12,6 +12,7 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.session.d_programs import ran
 from tests.lang.d.programs import HERE
 from tests.lang.d.test_run import beside
+from tests.seldom import seldom
 
 pytestmark = pytest.mark.xdist_group("lab")
 TIMES = 20
@@ -20,7 +21,7 @@ PROGRAMS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", seldom(PROGRAMS, 3))
 def test_they_are_what_they_are_in_processes(kernel: KernelTarget, guest: Guest, name: str) -> None:
     path = HERE / "run" / f"tst.{name}.d"
     done = ran(kernel, path.read_text(), clausetime="400000")

@@ -182,6 +182,7 @@ def counters(guest: Guest) -> list[int]:
     return [*found[:3], *found[4:7]]
 
 
+@pytest.mark.stress
 def test_ends_of_block_requests_are_those_that_the_device_counts(guest: Guest, queue: str) -> None:
     """Each bio ends once, also if several become one request; it is one that was started, or a part that was split
     off."""
@@ -220,6 +221,7 @@ def test_ends_of_block_requests_are_those_that_the_device_counts(guest: Guest, q
     assert sizes["large"] == 2 * 40 * 65536 and not guest.complaints()
 
 
+@pytest.mark.stress
 def test_wait_done_follows_each_wait_start(guest: Guest, disk: str) -> None:
     """wait-done follows each wait-start at once; both come as often as ftrace sees the function that waits."""
     kernel = KernelTarget(guest.link)

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.xdist_group("lab")
 TIMES = 20
 
 
+@pytest.mark.stress
 def test_curthread_is_the_running_task(kernel: KernelTarget, calls: Path) -> None:
     """The task's struct agrees with D's own variables, and with per-CPU variables."""
     text = """
@@ -32,6 +33,7 @@ def test_curthread_is_the_running_task(kernel: KernelTarget, calls: Path) -> Non
     assert ran(kernel, text, [str(calls), str(TIMES)]).lines == [f"1 1 1 1 1 1 1 1 1 1 {TIMES}"]
 
 
+@pytest.mark.stress
 def test_curlwpsinfo_has_the_name_and_the_stop_of_a_thread(kernel: KernelTarget) -> None:
     """It stops itself once, as its own status in /proc says to another, which lets it go on. Process 0 is idle."""
     text = """
@@ -119,6 +121,7 @@ def test_a_kernel_stack_is_the_one_that_ftrace_records(kernel: KernelTarget, gue
     assert depth[1] == str(length) and depth[2].startswith(f"vmlinux`{ours[1]}+0x") and depth[3] == str(TIMES)
 
 
+@pytest.mark.stress
 def test_a_profile_sample_has_the_stack_of_the_interrupted_code(kernel: KernelTarget) -> None:
     """A task that only reads /dev/zero is in read(), so its stacks lead there. In user mode there is no kernel
     stack."""

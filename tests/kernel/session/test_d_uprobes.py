@@ -169,6 +169,7 @@ def test_counts_and_values_are_those_of_ftrace(kernel: KernelTarget, guest: Gues
     assert not guest.complaints()
 
 
+@pytest.mark.stress
 def test_a_library_is_traced_with_the_calls_that_it_makes(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Each turn has one mmap() inside malloc(), and one outside."""
     text = """
@@ -244,6 +245,7 @@ def test_pages_are_not_made_present_after_a_clause_had_effects(kernel: KernelTar
     assert counted(done.lines) == {"before": TIMES, "errors": 2 * TIMES} and not guest.complaints()
 
 
+@pytest.mark.stress
 def test_other_processes_of_the_program_are_left_alone(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """Two of three processes of the program are meant, and the D program ends with them; the third's memory is never
     touched."""
@@ -336,6 +338,7 @@ def test_a_library_opened_later_gets_its_probes(kernel: KernelTarget, guest: Gue
     assert not guest.complaints()
 
 
+@pytest.mark.stress
 def test_a_program_executed_later_gets_its_probes(
     kernel: KernelTarget, guest: Guest, opening: tuple[Path, Path]
 ) -> None:

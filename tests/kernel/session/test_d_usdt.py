@@ -16,6 +16,7 @@ from tests.kernel.session.d_programs import program, ran
 from tests.kernel.session.test_d_clients import Second
 from tests.kernel.session.test_d_uprobes import FRAMES, TIMES, counted, turning
 from tests.programs.build import build, compile_to
+from tests.seldom import seldom
 
 pytestmark = pytest.mark.xdist_group("lab")
 STEPS = 1000  # steps of marked.c
@@ -28,7 +29,7 @@ def users(exchange: Path) -> Path:
     return compile_to(exchange / "users", [Path(__file__).with_name("users.c")], FRAMES)
 
 
-@pytest.mark.parametrize("variant", ["default", "nopie"])
+@pytest.mark.parametrize("variant", seldom(["default", "nopie"], 1))
 def test_usdt_probes_fire_with_the_programs_values(
     kernel: KernelTarget, guest: Guest, variant: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +52,7 @@ def test_usdt_probes_fire_with_the_programs_values(
     assert (done.errors, done.status, done.restored) == ("", 0, True) and not guest.complaints()
 
 
+@pytest.mark.stress
 def test_clauses_in_kernel_and_process_share_variables(kernel: KernelTarget, guest: Guest, users: Path) -> None:
     """A child, which is not traced, hits nothing."""
     text = """

@@ -84,6 +84,7 @@ def test_user_stacks_are_those_that_ftrace_records(kernel: KernelTarget, guest: 
     assert not guest.complaints()
 
 
+@pytest.mark.stress
 def test_single_user_addresses_have_names_too(kernel: KernelTarget, deep: list[str]) -> None:
     text = """
         syscall::getpgid:entry /pid == $target && uregs[R_RDI] == arg0/ {
@@ -94,6 +95,7 @@ def test_single_user_addresses_have_names_too(kernel: KernelTarget, deep: list[s
     assert re.fullmatch(rf"deep`innermost\+0x\w+ +{2 * TIMES}", done.lines[1].strip())
 
 
+@pytest.mark.stress
 def test_a_kernel_task_has_no_user_stack(kernel: KernelTarget) -> None:
     text = """
         sched:::on-cpu /curthread->mm == NULL/ { @[ustackdepth, ucaller] = count(); n++; }

@@ -129,6 +129,7 @@ def test_a_study_runs_by_one_command(tmp_path: Path, name: str, words: list[str]
     assert list(tmp_path.glob("*.png"))
 
 
+@pytest.mark.stress
 def test_the_pipe_study_finds_the_slowest_program(kernel: KernelTarget, guest: Guest, tmp_path: Path) -> None:
     """sed has by far the most work: the program that feeds it waits to write, and the one behind it waits to read."""
     study = example("pipe_study")

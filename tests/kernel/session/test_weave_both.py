@@ -141,6 +141,7 @@ def read_for(client: int) -> int:
     return sum(500 + 100 * client for each in range(ROUNDS) if each % 3 == client)
 
 
+@pytest.mark.stress
 def test_a_sequence_begins_in_a_process_and_goes_on_in_the_kernel(
     kernel: KernelTarget, guest: Guest, image: Path, server: Path, exchange: Path
 ) -> None:

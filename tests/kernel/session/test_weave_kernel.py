@@ -23,6 +23,7 @@ from gilk.targets.kernel.target import KernelTarget
 from gilk.toolchain.kernel_instrument import compile_module
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.test_session import TIMES, run, text_of
+from tests.seldom import seldom
 
 pytestmark = pytest.mark.xdist_group("lab")
 SOURCE = Path(__file__).parents[3] / "src"
@@ -179,7 +180,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("text", seldom(REFUSED, 2))
 def test_aspects_that_cannot_be_woven_are_refused_and_change_nothing(
     kernel: KernelTarget, guest: Guest, tmp_path: Path, text: str
 ) -> None:

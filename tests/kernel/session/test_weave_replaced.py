@@ -23,6 +23,7 @@ from gilk.toolchain.kernel_instrument import compile_module
 from tests.kernel.conftest import STRICT
 from tests.kernel.driver.driving import Guest
 from tests.kernel.session.test_session import text_of
+from tests.seldom import seldom
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(1200)]
 HERE = Path(__file__).parent
@@ -146,7 +147,10 @@ def test_advice_in_place_decides_the_result_of_a_kernel_function(
     assert not guest.complaints()
 
 
-def test_a_fix_is_woven_in_and_out_while_a_driver_is_used(planted: KernelTarget, guest: Guest, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", seldom([1, 3], 1))
+def test_a_fix_is_woven_in_and_out_while_a_driver_is_used(
+    planted: KernelTarget, guest: Guest, tmp_path: Path, times: int
+) -> None:
     """The answer is the function's own or the advice's, and changes whenever the advice comes or goes."""
     said = bytearray()
     words = [sys.executable, "-I", str(ASKS), "forever", "w", "101:4"]
@@ -157,13 +161,13 @@ def test_a_fix_is_woven_in_and_out_while_a_driver_is_used(planted: KernelTarget,
 
     path = written(tmp_path, MENDED)
     told(1)
-    for n in range(3):
+    for n in range(times):
         with replaced(planted, path):
             told(2 + 2 * n)
         told(3 + 2 * n)
     program.signal(signal.SIGKILL)
     program.wait(PATIENCE)
-    assert said.decode().split() == ["4242", *["EINVAL", "4242"] * 3]
+    assert said.decode().split() == ["4242", *["EINVAL", "4242"] * times]
     assert not guest.complaints()
 
 

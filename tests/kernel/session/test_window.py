@@ -127,6 +127,7 @@ def test_a_session_ends_with_the_connection(up: Asking, ssh: SshIntoGuest) -> No
     assert up.get(f"/target/{HOST}/symbols.json?image=kernel")["error"]["slug"] == "machine-is-over"
 
 
+@pytest.mark.stress
 def test_a_killed_window_leaves_nothing_in_the_kernel(up: Asking, ssh: SshIntoGuest, window: Served) -> None:
     before = ssh.text(MADE)
     up.post("/session/machine", requests=[f"{POINT}=count"], workload="")

@@ -59,8 +59,10 @@ def fits(stack: tuple[str, ...], functions: tuple[str, ...], strict: bool) -> bo
 
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize(
-    "functions", [("zoo", "bar"), ("zoo", "foo", "bar"), ("foo", "foo"), ("bar", "zoo", "foo", "homer")]
-)
+    "functions",
+    [("zoo", "bar"), ("zoo", "foo", "bar"), pytest.param(("foo", "foo"), marks=pytest.mark.stress),
+     pytest.param(("bar", "zoo", "foo", "homer"), marks=pytest.mark.stress)],
+)  # fmt: skip
 def test_the_model_matches_where_the_stack_says(told: list[Told], functions: tuple[str, ...], strict: bool) -> None:
     *outer, last = map(calling, functions)
     model = AspectModel((sequence(element(ControlFlow(strict, tuple(outer), last))),))

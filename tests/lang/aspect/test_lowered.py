@@ -30,6 +30,7 @@ from tests.lang.aspect import naive
 from tests.lang.aspect.naive import Happened, Part, Whole
 from tests.lang.aspect.test_model_laws import event, happenings, logged, wholes
 from tests.lang.aspect.worked import WORKED
+from tests.seldom import seldom
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 EXAMPLES = Path(__file__).parents[3] / "examples" / "aspects"
@@ -140,7 +141,7 @@ def lines(found: tuple[Automaton, ...], chance: random.Random, asked: set[str]) 
         yield line | ({"old": chance.randrange(2)} if kind == "write" else {})
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SOUND])
+@pytest.mark.parametrize("path", seldom(SOUND, 12), ids=lambda path: path.name)
 def test_every_accepted_file_is_explained_and_runs_or_names_what_it_lacks(path: Path) -> None:
     found = lowered(path.read_text(), path.name)
     assert automata_text(found).count("\n") >= 3 * len(found)

@@ -25,6 +25,7 @@ from gilk.lang.aspect.model import AspectModel
 from tests.lang.aspect import naive
 from tests.lang.aspect.automata import calling, element, sequence
 from tests.lang.aspect.naive import Happened, Part, Whole
+from tests.seldom import seldom
 
 _SHARING = {"any": Sharing.ANY, "process": Sharing.PROCESS, "thread": Sharing.THREAD}
 
@@ -278,7 +279,7 @@ MUTANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", MUTANTS)
+@pytest.mark.parametrize("what", seldom(MUTANTS, 5))
 def test_a_broken_model_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MUTANTS[what])
     assert disagreements() > 0, what

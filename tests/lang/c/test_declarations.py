@@ -16,6 +16,7 @@ from gilk.image.dwarf import sections
 from gilk.image.dwarf.entries import Entries
 from gilk.lang.c.declarations import NamedType, TypeDeclarations
 from gilk.lang.types import Record
+from tests.seldom import seldom
 
 _NUMBERS = ("char", "signed char", "unsigned char", "short", "unsigned", "int", "long", "unsigned long", "_Bool")
 _OTHERS = ("float", "double", "void *", "enum sort", "long double", "struct s0 *")
@@ -96,7 +97,7 @@ def left_out(made: Made, roots: list[NamedType]) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seldom(range(4), 2))
 def test_recreated_declarations_have_members_at_the_same_bits(tmp_path: Path, compiler: str, seed: int) -> None:
     made = Made(seed)
     expected = printed(tmp_path, "original", made.types, made, compiler)

@@ -125,17 +125,17 @@ def statement(chance: random.Random, depth: int) -> str:
     return filled(chance, chance.choice(STATEMENTS), depth)
 
 
-@pytest.mark.parametrize("seed", seldom(range(2), 1))
-def test_any_accepted_clause_compiles(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "clauses"), seldom([(0, 200), (0, 800), (1, 800)], 1))
+def test_any_accepted_clause_compiles(tmp_path: Path, seed: int, clauses: int) -> None:
     """The accepted clauses are compiled together."""
     chance, accepted = random.Random(seed), [PRELUDE]
-    for number in range(800):
+    for number in range(clauses):
         predicate = f"/{expression(chance, 2)}/" if chance.random() < 0.1 else ""
         body = " ".join(statement(chance, chance.randrange(3)) for _ in range(chance.randrange(1, 3)))
         clause = f"BEGIN {predicate} {{ {body} }}".replace("NEW", f"new{number}")
         if code(PRELUDE + clause) is not None:
             accepted.append(clause)
-    assert len(accepted) > 50
+    assert len(accepted) > clauses // 16
     together = code("\n".join(accepted))
     assert together is not None
     compiles(tmp_path, [together])

@@ -73,13 +73,13 @@ def build(tmp_path: Path) -> Build:
 @pytest.mark.parametrize(
     ("compiler", "flags", "library"),
     [
-        ("gcc", ("-O0", "-std=c99"), ()),
+        pytest.param("gcc", ("-O0", "-std=c99"), (), marks=pytest.mark.stress),
         ("gcc", ("-O2", "-flto", "-s"), ("-O2", "-fPIC")),
         pytest.param(
             *("g++", ("-O2", "-static", "-ffunction-sections", "-Wl,--gc-sections"), ()), marks=pytest.mark.stress
         ),
         ("clang", ("-O0",), ("-O2", "-fPIC")),
-        ("clang", ("-O2", "-flto"), ()),
+        pytest.param("clang", ("-O2", "-flto"), (), marks=pytest.mark.stress),
     ],
 )
 def test_probes_get_the_values_that_the_program_passes(

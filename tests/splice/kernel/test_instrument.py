@@ -27,6 +27,7 @@ from gilk.splice.kernel.instrument import (
     KernelStampWithArguments,
 )
 from tests.oracle.relocate import GPRS
+from tests.seldom import seldom
 from tests.splice.kernel.cpu import CODE, CPUS, END, FAR, RING, RING_SIZE, STACK, TASK, Cpu
 
 FLAGS = 1 << 16
@@ -136,7 +137,7 @@ def lost(kernel: Kernel, start: dict[str, int], flags: int, live: int) -> Iterat
 
 
 @WITH_EVERYTHING
-@pytest.mark.parametrize("live", live_sets(), ids=hex)
+@pytest.mark.parametrize("live", seldom(live_sets(), 10), ids=hex)
 def test_live_registers_and_flags_are_preserved(instrument: Instrument, live: int) -> None:
     for seed, flags in enumerate((0x2, 0x2 | STATUS, 0x2 | 0x801, 0x2 | 0x94)):
         kernel, start = finished(instrument, live, seed, flags)

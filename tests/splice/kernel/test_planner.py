@@ -16,6 +16,7 @@ from gilk.splice.kernel.planner import plan
 from gilk.splice.kernel.units import units
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.points import Point
+from tests.seldom import seldom
 from tests.splice.kernel import corpus
 from tests.splice.kernel.corpus import ARENA
 from tests.splice.kernel.driver import written
@@ -50,7 +51,7 @@ def test_the_driver_takes_every_unit(selection: str) -> None:
     assert not trial(selection).refused()
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("selection", seldom(SELECTIONS, 10))
 @pytest.mark.parametrize("assume_live", [0, 0x1FFFF], ids=["analysis", "all live"])
 def test_functions_compute_the_same_under_plans(selection: str, assume_live: int) -> None:
     made = trial(selection, assume_live)
