@@ -289,7 +289,7 @@ def test_only_targets_use_ptrace_fork_and_proc() -> None:
 #: The files below /proc/PID that show nothing once the main thread has ended, as the process's others go on.
 OF_THE_MEMORY = re.compile(r"/proc/\{(?!tid\})[^}]*\}/(auxv|cwd|environ|exe|maps|map_files|mem|ns|pagemap|root)\b")
 #: Modules that ask about a process that gilk has started and still holds, or about one of another machine.
-ASK_BY_PID = {"targets/startup", "targets/trials", "targets/kernel/users", "targets/kernel/held"}
+ASK_BY_PID = {"targets/startup", "targets/trials", "targets/kernel/held"}
 
 
 def test_files_about_a_memory_are_read_by_a_thread_that_has_it() -> None:
