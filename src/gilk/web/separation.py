@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from gilk.api.running import forked_with
 from gilk.web import rights
 from gilk.web.children import GONE, ToldError
 from gilk.web.grants import Grants, handed
@@ -26,7 +27,6 @@ from gilk.web.starting import Started, StartedProcess
 Json = dict[str, Any]
 _ENDS_WITHIN: Final = 660.0  # the seconds that the starter may take to end after its server: it waits for its programs
 _FDS: Final = 3  # the descriptors of a program that was started
-_HIGHEST: Final = 1 << 16  # no descriptor has a larger number, where the limit is the usual one
 
 
 class RootStarting:
@@ -121,9 +121,8 @@ def separated(grants: Grants, audit: int, place: Path | None) -> Iterator[RootSt
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     notes, noting = os.pipe()
     given = handed(grants)
-    pid = os.fork()
-    if not pid:
-        _be_starter(theirs, given, notes, audit, place)
+    kept = (theirs.fileno(), given, notes, audit)
+    pid = forked_with(kept, lambda: _be_starter(theirs, given, notes, audit, place))
     theirs.close()
     os.close(given)
     os.close(notes)
@@ -139,22 +138,7 @@ def separated(grants: Grants, audit: int, place: Path | None) -> Iterator[RootSt
 
 def _be_starter(end: socket.socket, grants: int, notes: int, audit: int, place: Path | None) -> None:
     """The life of the starter. It is in a session of its own, since Ctrl-C is for the server."""
-    status = 1
-    try:
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)  # its end is that of the server, which takes everything out
-        _close_others({end.fileno(), grants, notes, audit})
-        Starter(end, grants, notes, audit, None if place is None else ListeningPlace.of(place)).serve()
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _close_others(kept: set[int]) -> None:
-    """Close all descriptors except these and the standard streams: the listener among others."""
-    first = 3
-    for each in sorted(kept):
-        os.closerange(first, each)
-        first = each + 1
-    os.closerange(first, _HIGHEST)
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # its end is that of the server, which takes everything out
+    Starter(end, grants, notes, audit, None if place is None else ListeningPlace.of(place)).serve()
