@@ -73,6 +73,7 @@ class Starter:
         self._pidfds: dict[int, int] = {}  # the pids, by pidfd
         self._poll = select.poll()
         self._over = False  # whether the server has ended
+        self._noted = False  # whether the pipe of the audit is at its end
 
     def serve(self) -> None:
         """Serve until the server has ended, and all programs after it."""
@@ -81,6 +82,8 @@ class Starter:
         while not self._over:
             self._turn(None)
         self._end.close()
+        while self._notes_wait():
+            self._append()
         if self._place is not None:
             self._place.remove()
         self._let_end(_OUT_WITHIN)
@@ -104,6 +107,10 @@ class Starter:
             else:
                 self._receive()
 
+    def _notes_wait(self) -> bool:
+        """Whether the pipe of the audit has something to read, or is at its end."""
+        return not self._noted and bool(select.select([self._notes], [], [], 0)[0])
+
     def _reap(self, pidfd: int) -> None:
         self._poll.unregister(pidfd)
         self._started.pop(self._pidfds.pop(pidfd)).process.wait()
@@ -114,6 +121,7 @@ class Starter:
         part = os.read(self._notes, _PART)
         if not part:
             self._poll.unregister(self._notes)
+            self._noted = True
             return
         with suppress(OSError):  # the disk may be full; the programs must end in good order all the same
             os.write(self._audit, part)
