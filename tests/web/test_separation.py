@@ -97,7 +97,8 @@ def test_the_server_has_no_rights(loop: Loop, tmp_path: Path) -> None:
         assert status(starter_of(window))["Uid"].split() == ["0"] * 4
         for fd in Path(f"/proc/{window.process.pid}/fd").iterdir():
             leads = os.readlink(fd)
-            assert not leads.startswith("/") or leads.startswith("/dev/"), "it has no file of root's open"
+            ours = int(fd.name) < 3 or leads.startswith("/dev/")
+            assert ours or not leads.startswith("/"), "it has no file of root's open besides the standard streams"
 
 
 def test_other_processes_of_the_user_cannot_trace_the_server(loop: Loop, tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_the_window_does_what_it_did(loop: Loop, tmp_path: Path, locked: Path) -
         assert begun["title"] == f"work ({loop.pid})" and differences(loop.pid)
         assert asking.post("/session/end", session=begun["number"])["out"] == {"restored": True} and clean(loop)
         program = asking.post("/session/d", target=target, text='BEGIN { printf("here"); exit(0); }')
-        assert over(asking, program["number"])["printed"].endswith("here"), program
+        assert "here" in over(asking, program["number"])["printed"], program
         events = {"start": "now", "stop": "for:0.1s", "scope": [], "skip": [], "depth": 1, "all": False}
         trace = asking.post("/session/trace", target=target, **events)
         assert over(asking, trace["number"])["report"]["kept"] and clean(loop)
@@ -166,11 +167,11 @@ def test_every_page_is_answered(loop: Loop, tmp_path: Path, locked: Path) -> Non
         headers = {"Authorization": f"Bearer {asking.token}"}
         seen = 0
         for route in routes(window_):
-            if isinstance(route, Route) and route.path != "/file/{file}/timeline.json":
+            if isinstance(route, Route) and not route.path.endswith(".arrow"):  # they are no text
                 path = route.path.replace("{target}", target).replace("{page:path}", "cli/web")
                 for variable in ("{digest}", "{name}", "{number}", "{file}"):
                     path = path.replace(variable, "1")
-                for method in route.methods or ():
+                for method in (route.methods or set()) - {"HEAD"}:
                     assert window.send(method, path, headers)[0] != 500, (method, path)
                     seen += 1
         assert seen > 100
@@ -226,8 +227,8 @@ def test_the_server_ends_with_the_starter(loop: Loop, tmp_path: Path) -> None:
         window = Served(process, "", int(base.rpartition(":")[2]), key, audit)
         with counting(loop, window):
             os.kill(starter_of(window), signal.SIGKILL)
-            _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1 and "(starter-gone)" in said
+            said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1 and json.loads(said)["error"]["slug"] == "starter-gone"
 
 
 def test_a_socket_is_removed_where_only_root_may(loop: Loop, tmp_path: Path, locked: Path) -> None:
