@@ -24,7 +24,7 @@ from tests.web.spoken import birth_of, spoken_to
 
 Json = dict[str, Any]
 Case = tuple[Json, str]
-SMALL = '[workload]\ncommand = "true"\n[[instrument]]\npoints = "main:entry"\ninstrument = "count"\n'
+SMALL = '[workload]\ncommand = "true"\n[[instrument]]\npoints = "libc:exit:entry"\ninstrument = "count"\n'
 ELSEWHERE = 'targets = ["pid:{}"]\nduration = 0.1\n[[instrument]]\npoints = "dispatch:entry"\ninstrument = "count"\n'
 
 
@@ -164,7 +164,7 @@ def _trace_host(world: World) -> list[Case]:
 
 def _experiment_host(world: World) -> list[Case]:
     given = {"text": SMALL, "file": "a.toml", "directory": str(world.experiments)}
-    kernel = 'machine = "lab"\ntargets = ["kernel"]\n' + SMALL.replace("main:entry", "kernel:a:entry")
+    kernel = 'machine = "lab"\ntargets = ["kernel"]\n' + SMALL.replace("libc:exit:entry", "kernel:a:entry")
     wrong: list[Json] = [
         {"directory": str(world.outside)}, {"file": "../x.toml"}, {"file": "link.toml"}, {"file": "a.txt"},
         {"file": str(world.outside / "a.toml")}, {"text": ELSEWHERE.format(os.getpid())}, {"text": kernel},

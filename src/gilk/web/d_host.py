@@ -44,7 +44,7 @@ def main() -> None:
         pid, born = given["processes"]
         consumer = d_programs.prepare(d_programs.Asked((("n", given["text"]),), (), (), pid, ()))
         grants.check_process(pid, born)  # again, now that no other process can get its number
-        if consumer.there is not None:  # it would run in this machine's kernel, since the driver is loaded
+        if consumer.machine is not None:  # it would run in this machine's kernel, since the driver is loaded
             raise TargetError("not-granted", "the program is about the kernel of this machine", "gilk web --on here")
         PrintingHost(channel, ServerSaid(channel).end).carry_out(consumer, begun)
     except ServerEnded:
