@@ -220,7 +220,7 @@ HOSTS = frozenset(("host", "d_host", "trace_host", "experiment_host"))
 
 
 @pytest.mark.parametrize(("child", "question"), asked())
-def test_what_is_not_granted_is_refused(world: World, child: str, question: str) -> None:
+def test_ungranted_questions_are_refused(world: World, child: str, question: str) -> None:
     cases = hostile(world, child, question)
     if child in HOSTS:
         for given, slug in cases:

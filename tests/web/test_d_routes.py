@@ -13,7 +13,7 @@ from gilk.web import d_routes
 from gilk.web.children import Children, ToldError
 from gilk.web.grants import Grants, identity_of
 from gilk.web.machine import WindowMachine
-from gilk.web.reach import Reach
+from gilk.web.reach import ReachQuestions
 from gilk.web.starting import OwnStarting
 from tests.behaviour.harness import Loop
 from tests.programs.build import build
@@ -33,7 +33,7 @@ async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
     grants = Grants(pids=frozenset((pid,)))
     children = Children(OwnStarting(grants))
-    reach = Reach(children)
+    reach = ReachQuestions(children)
     pages = d_routes.DPages(grants, children, reach, WindowMachine("", children))
     assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
     worker = pages._workers._workers["type"]

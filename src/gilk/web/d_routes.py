@@ -16,7 +16,7 @@ from gilk.web.commands import d_commands
 from gilk.web.d_limits import TOO_SLOW
 from gilk.web.grants import Grants, is_machine
 from gilk.web.machine import WindowMachine
-from gilk.web.reach import Reach, ReachedTarget
+from gilk.web.reach import ReachedTarget, ReachQuestions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ _WITHIN: Final = {"check": 5.0, "words": 5.0, "preview": 60.0}  # in seconds, by
 class DPages:
     """The handlers. ``machine``: the one whose kernel is instrumented."""
 
-    def __init__(self, grants: Grants, children: Children, reach: Reach, machine: WindowMachine) -> None:
+    def __init__(self, grants: Grants, children: Children, reach: ReachQuestions, machine: WindowMachine) -> None:
         self._grants, self._reach, self._machine = grants, reach, machine
         slow = ToldError(TOO_SLOW.slug, TOO_SLOW.message, TOO_SLOW.hint, 503)
         self._workers = TimedWorkers(children, "d_worker", slow)

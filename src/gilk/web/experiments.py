@@ -19,7 +19,7 @@ from gilk.web.d_routes import check_text
 from gilk.web.files import digest_of
 from gilk.web.grants import Grants, identity_of_file, is_machine
 from gilk.web.interval import interval
-from gilk.web.reach import Reach
+from gilk.web.reach import ReachQuestions
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
@@ -42,7 +42,9 @@ instrument = "time"
 
 
 class ExperimentPages:
-    def __init__(self, grants: Grants, reach: Reach, sessions: Sessions, audit: Audit, workers: TimedWorkers) -> None:
+    def __init__(
+        self, grants: Grants, reach: ReachQuestions, sessions: Sessions, audit: Audit, workers: TimedWorkers
+    ) -> None:
         self._grants, self._reach, self._sessions, self._audit, self._workers = grants, reach, sessions, audit, workers
 
     async def page(self, request: Request) -> Json:

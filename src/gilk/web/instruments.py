@@ -15,7 +15,7 @@ from gilk.web.costs import CostPages
 from gilk.web.d_routes import check_text
 from gilk.web.grants import KERNEL, Grants, is_machine, title_of
 from gilk.web.interval import interval
-from gilk.web.reach import Reach
+from gilk.web.reach import ReachQuestions
 from gilk.web.sessions import SessionMachine, Sessions
 from gilk.web.timed import TimedWorkers
 
@@ -28,7 +28,13 @@ _FORM: Final = "POINTS=INSTRUMENT, FUNCTIONS=@STRATEGY, or an object of request,
 
 class InstrumentPages:
     def __init__(
-        self, grants: Grants, children: Children, reach: Reach, sessions: Sessions, audit: Audit, costs: CostPages
+        self,
+        grants: Grants,
+        children: Children,
+        reach: ReachQuestions,
+        sessions: Sessions,
+        audit: Audit,
+        costs: CostPages,
     ) -> None:
         self._grants, self._reach, self._sessions, self._audit, self._costs = grants, reach, sessions, audit, costs
         slow = ToldError("c-too-slow", "the compiler took too long, and was ended", "", 503)

@@ -24,7 +24,7 @@ PRINTING: Final = {"doctor": ("gilk", "doctor", "--json"), "costing": ("gilk.web
 
 
 @dataclass(frozen=True, slots=True)
-class Spawned:
+class SpawnedProgram:
     """A program that was started. ``writing``: the end of the pipe to it; ``reading``: that of the pipe from it."""
 
     process: subprocess.Popen[bytes]
@@ -32,7 +32,7 @@ class Spawned:
     reading: int
 
 
-def spawned(name: str, grants: int) -> Spawned:
+def spawned(name: str, grants: int) -> SpawnedProgram:
     """Start a program: in a session of its own, since only the server handles Ctrl-C, and with no directory of the
     user's on its path. ``grants``: a descriptor (grants.py). Raises UsageError `not-granted`, TargetError
     `cannot-launch`.
@@ -50,7 +50,7 @@ def spawned(name: str, grants: int) -> Spawned:
     finally:
         os.close(theirs_in)
         os.close(theirs_out)
-    return Spawned(process, ours_out, ours_in)
+    return SpawnedProgram(process, ours_out, ours_in)
 
 
 def _child(name: str, reading: int, writing: int, grants: int) -> subprocess.Popen[bytes]:

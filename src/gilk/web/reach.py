@@ -28,7 +28,7 @@ class ReachedTarget:
         return self.name.removeprefix("pid:")
 
 
-class Reach:
+class ReachQuestions:
     """Each question raises ToldError as the grants refuse it, also `child-gone`."""
 
     def __init__(self, children: Children) -> None:

@@ -36,7 +36,7 @@ from gilk.web.keys import Keys
 from gilk.web.live import live
 from gilk.web.machine import WindowMachine
 from gilk.web.printed import printed
-from gilk.web.reach import Reach
+from gilk.web.reach import ReachQuestions
 from gilk.web.sessions import Sessions
 from gilk.web.sources import source
 from gilk.web.starting import OwnStarting, Starting
@@ -69,7 +69,7 @@ class Window:
     ) -> None:  # fmt: skip
         self.grants, self.keys, self.audit, self.assets, self._starter = grants, keys, audit, assets, starter
         self.children = Children(starting or OwnStarting(grants))
-        self.reach = Reach(self.children)
+        self.reach = ReachQuestions(self.children)
         self.sessions = Sessions(self.children)
         self.following = FollowedSession(self.sessions)
         self.machine = WindowMachine(grants.machine, self.children)

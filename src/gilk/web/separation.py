@@ -26,6 +26,7 @@ from gilk.web.starting import Started, StartedProcess
 
 Json = dict[str, Any]
 _ENDS_WITHIN: Final = 660.0  # the seconds that the starter may take to end after its server: it waits for its programs
+_ANSWERS_WITHIN: Final = 60.0  # the seconds that the starter may take to start a program, on a busy machine
 _FDS: Final = 3  # the descriptors of a program that was started
 
 
@@ -57,7 +58,10 @@ class RootStarting:
         answer: asyncio.Future[tuple[Json, list[int]]] = asyncio.get_running_loop().create_future()
         self._waiting[self._last + 1] = answer
         self._say(word, value)
-        return await answer
+        try:
+            return await asyncio.wait_for(answer, _ANSWERS_WITHIN)
+        except TimeoutError:
+            raise GONE from None
 
     def _say(self, word: str, value: Any) -> None:
         self._last += 1

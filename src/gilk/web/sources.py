@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gilk.web.children import ToldError
-from gilk.web.reach import Reach
+from gilk.web.reach import ReachQuestions
 
 Json = dict[str, Any]
 _AROUND: Final = 5  # the number of lines before the first and behind the last one that has code
@@ -33,7 +33,7 @@ def lines_of(function: Json) -> dict[str, dict[int, list[int]]]:
     return dict(sorted(found.items(), key=lambda each: -len(each[1])))
 
 
-async def source(reach: Reach, function: Json, asked: str) -> Json:
+async def source(reach: ReachQuestions, function: Json, asked: str) -> Json:
     """The text of one of the files that a function's code belongs to: ``asked``, or the one with the most lines.
 
     Raises ToldError `no-source`, `not-granted`, `not-text`, `no-permission`.

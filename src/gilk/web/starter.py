@@ -9,7 +9,7 @@ Its vocabulary is closed. A packet of JSON asks it
     {"id": N, "kill": P}      to kill one of the programs that it has started, and that has not ended
 
 and it answers {"id": N}, or {"id": N, "error": {...}}. A packet may come from whoever has taken the server over: all
-else is refused. What the server writes into another pipe is appended to the audit file, which it cannot open.
+else is refused. The server writes lines for the audit file, which it cannot open, into another pipe.
 
 When the server has ended, the starter removes the Unix socket at which it listened. The programs end by themselves,
 for their pipes are closed; the starter waits for them.
@@ -31,7 +31,7 @@ from typing import Any, Final
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.values import dataclass
 from gilk.web.frames import told
-from gilk.web.programs import Spawned, spawned
+from gilk.web.programs import SpawnedProgram, spawned
 
 Json = dict[str, Any]
 LONGEST: Final = 4096  # the most bytes of a packet
@@ -69,7 +69,7 @@ class Starter:
 
     def __init__(self, end: socket.socket, grants: int, notes: int, audit: int, place: ListeningPlace | None) -> None:
         self._end, self._grants, self._notes, self._audit, self._place = end, grants, notes, audit, place
-        self._started: dict[int, Spawned] = {}  # by pid, until they have ended and were waited for
+        self._started: dict[int, SpawnedProgram] = {}  # by pid, until they have ended and were waited for
         self._pidfds: dict[int, int] = {}  # the pids, by pidfd
         self._poll = select.poll()
         self._over = False  # whether the server has ended
@@ -145,6 +145,9 @@ class Starter:
             self._answer(asked)
         except GilkError as error:
             self._send({"id": number, "error": told(error)})
+        except OSError as error:  # too many files are open, for example
+            failed = TargetError("cannot-launch", f"a process of the window's cannot be started: {error.strerror}")
+            self._send({"id": number, "error": told(failed)})
 
     def _answer(self, asked: Json) -> None:
         """Do what is asked, and answer. Raises GilkError."""
@@ -156,12 +159,18 @@ class Starter:
             raise TargetError("too-many-programs", f"a window has {_MOST} processes at most", "end a session")
         made = spawned(name, self._grants)
         pid = made.process.pid
-        pidfd = os.pidfd_open(pid)
-        self._started[pid], self._pidfds[pidfd] = made, pid
-        self._poll.register(pidfd, select.POLLIN)
-        self._send({"id": number, "pid": pid}, (made.writing, made.reading, pidfd))
-        os.close(made.writing)
-        os.close(made.reading)
+        try:
+            pidfd = os.pidfd_open(pid)
+            self._started[pid], self._pidfds[pidfd] = made, pid
+            self._poll.register(pidfd, select.POLLIN)
+            self._send({"id": number, "pid": pid}, (made.writing, made.reading, pidfd))
+        except OSError:
+            made.process.kill()
+            made.process.wait()
+            raise
+        finally:
+            os.close(made.writing)
+            os.close(made.reading)
 
     def _kill(self, number: int, pid: int) -> None:
         if pid not in self._started:
@@ -177,7 +186,7 @@ class Starter:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class StarterWord:
     """A word of the vocabulary: the type of its value, and the method of Starter that acts on it."""
 
     kind: type
@@ -185,7 +194,10 @@ class Word:
 
 
 #: The whole vocabulary.
-WORDS: Final[Mapping[str, Word]] = {"start": Word(str, Starter._start), "kill": Word(int, Starter._kill)}
+WORDS: Final[Mapping[str, StarterWord]] = {
+    "start": StarterWord(str, Starter._start),
+    "kill": StarterWord(int, Starter._kill),
+}
 
 
 def parsed(data: bytes) -> Json:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from gilk.web.answers import while_there, whole_number
 from gilk.web.children import ToldError
 from gilk.web.grants import Grants
-from gilk.web.reach import Reach
+from gilk.web.reach import ReachQuestions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ PLOTS: Final = {
 
 
 class TracePages:
-    def __init__(self, grants: Grants, reach: Reach, workers: TimedWorkers) -> None:
+    def __init__(self, grants: Grants, reach: ReachQuestions, workers: TimedWorkers) -> None:
         self._grants, self._reach, self._workers = grants, reach, workers
 
     async def index(self, _request: Request) -> Json:

@@ -22,7 +22,7 @@ from gilk.web.files import plain
 from gilk.web.frames import told
 from gilk.web.grants import Grants, is_machine, title_of
 from gilk.web.machine import WindowMachine
-from gilk.web.reach import Reach, ReachedTarget
+from gilk.web.reach import ReachedTarget, ReachQuestions
 from gilk.web.sessions import Sessions
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
@@ -34,7 +34,7 @@ _OTHERS: Final = (event.Signal, event.Key)
 
 
 class TracingPages:
-    def __init__(self, grants: Grants, reach: Reach, sessions: Sessions, audit: Audit) -> None:
+    def __init__(self, grants: Grants, reach: ReachQuestions, sessions: Sessions, audit: Audit) -> None:
         self._grants, self._reach, self._sessions, self._audit = grants, reach, sessions, audit
 
     async def page(self, request: Request) -> Json:
