@@ -28,13 +28,14 @@ def read_text(path: Path, most: int = MOST) -> str:
     return text
 
 
-def text_of(path: Path, most: int) -> str | None:
-    """The text of a file, which may have at most ``most`` bytes; None if there is no file.
+def text_of(path: Path, most: int, below: Path | None = None) -> str | None:
+    """The text of a file, which may have at most ``most`` bytes; None if there is no file. ``below``: a directory that
+    the path, which has no links in it, begins with: then no link is followed from there on.
 
     Raises StoreError `no-permission`, UsageError `not-text`.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = _opened(path) if below is None else _opened_below(path, below)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -49,3 +50,22 @@ def text_of(path: Path, most: int) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         raise UsageError("not-text", f"{path} is not text in UTF-8") from None
+
+
+def _opened(path: Path | str, flags: int = 0, place: int | None = None) -> int:
+    """A descriptor of the file, opened without waiting. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | flags, dir_fd=place)
+
+
+def _opened_below(path: Path, below: Path) -> int:
+    """The same without following links below a directory, whatever others exchange there meanwhile. Raises OSError."""
+    *folders, name = path.relative_to(below).parts
+    place = os.open(below, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            inner = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+            os.close(place)
+            place = inner
+        return _opened(name, os.O_NOFOLLOW, place)
+    finally:
+        os.close(place)

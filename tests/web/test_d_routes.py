@@ -10,9 +10,11 @@ from starlette.requests import Request
 
 from gilk.api.running import look_at
 from gilk.web import d_routes
-from gilk.web.children import ToldError
+from gilk.web.children import Children, ToldError
 from gilk.web.grants import Grants, identity_of
 from gilk.web.machine import WindowMachine
+from gilk.web.reach import ReachQuestions
+from gilk.web.starting import OwnStarting
 from tests.behaviour.harness import Loop
 from tests.programs.build import build
 from tests.web.served import PATIENCE
@@ -29,7 +31,10 @@ async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen is not None
     request = Request({"type": "http", "path_params": {"target": identity_of(seen)}})
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
-    pages = d_routes.DPages(Grants(pids=frozenset((pid,))), WindowMachine(""))
+    grants = Grants(pids=frozenset((pid,)))
+    children = Children(OwnStarting(grants))
+    reach = ReachQuestions(children)
+    pages = d_routes.DPages(grants, children, reach, WindowMachine("", children))
     assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
     worker = pages._workers._workers["type"]
     monkeypatch.setitem(d_routes._WITHIN, "check", 0.01)
@@ -40,3 +45,4 @@ async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
     assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
     pages.stop()
+    reach.stop()

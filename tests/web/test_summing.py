@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,51 +15,31 @@ import pytest
 
 from gilk.trace.reading import read
 from gilk.web import children
-from gilk.web.children import ServerChild, ToldError
+from gilk.web.children import Children, ServerChild, ToldError
 from gilk.web.frames import ServerChannel
+from gilk.web.grants import Grants
 from gilk.web.sessions import Sessions, WebSession
+from gilk.web.starting import OwnStarting
 from gilk.web.summing import LeftOutError, SummingUp
 from tests.behaviour.harness import Loop, differences, leftovers
 from tests.web.served import PATIENCE
+from tests.web.spoken import Child, birth_of, spoken_to
 
 Json = dict[str, Any]
-
-
-@dataclass
-class Child:
-    """A child process of a window, to which the test is the server."""
-
-    process: subprocess.Popen[bytes]
-    channel: ServerChannel
-
-    def state(self, wanted: str) -> Json:
-        """The next state with that member."""
-        while self.channel.waits(PATIENCE):
-            state: Json = self.channel.receive().get("state", {})
-            if wanted in state:
-                return state
-        raise AssertionError(f"there was no {wanted}")
 
 
 @contextmanager
 def tracing(loop: Loop, file: Path) -> Iterator[Child]:
     """A child that traces a function of the loop, and has been told to end as soon as there are records."""
-    theirs_in, ours_out = os.pipe()
-    ours_in, theirs_out = os.pipe()
-    words = [sys.executable, "-m", "gilk.web.trace_host", str(theirs_in), str(theirs_out)]
-    with subprocess.Popen(words, pass_fds=(theirs_in, theirs_out)) as process:
-        os.close(theirs_in)
-        os.close(theirs_out)
-        child = Child(process, ServerChannel(ours_in, ours_out))
-        born = int(Path(f"/proc/{loop.pid}/stat").read_text().rpartition(")")[2].split()[19])
+    with spoken_to("trace_host", Grants(pids=frozenset((loop.pid,)), traces=file.parent)) as child:
         given = {"start": "now", "stop": "exit", "scope": ["work:dispatch"], "skip": [], "depth": 0}
-        given |= {"everything": True, "file": str(file), "processes": {str(loop.pid): born}}
+        given |= {"everything": True, "file": str(file), "processes": {str(loop.pid): birth_of(loop.pid)}}
         child.channel.send({"id": 1, "ask": "begin", "given": given})
         while not child.state("records")["records"]:
             pass
-        os.close(ours_out)  # as a server does that ends a session
+        child.leave()
         yield child
-        assert process.wait(PATIENCE) == 0
+        assert child.process.wait(PATIENCE) == 0
 
 
 def states_in(file: Path) -> dict[str, int]:
@@ -85,7 +63,7 @@ def test_everything_is_out_before_the_calls_are_counted(loop: Loop, tmp_path: Pa
 def test_the_file_is_complete_when_nobody_wants_the_report(loop: Loop, tmp_path: Path) -> None:
     with tracing(loop, tmp_path / "b.parquet") as child:
         assert child.state("out")["out"] == {"restored": True}
-        os.close(child.channel.fileno())  # the server has ended: there is nobody to report to
+        child.hang_up()  # the server has ended: there is nobody to report to
     assert states_in(tmp_path / "b.parquet")["whole"] > 0 and not leftovers(loop.pid)
 
 
@@ -160,7 +138,7 @@ class Leaving:
 
 def test_a_report_is_left_out_once_the_file_is_complete() -> None:
     async def left() -> None:
-        sessions, session = Sessions(), WebSession(1, "pid-1-1", "", (), "", "", 0.0)
+        sessions, session = Sessions(Children(OwnStarting(Grants()))), WebSession(1, "pid-1-1", "", (), "", "", 0.0)
         session.child = child = Leaving(session)
         session.state = {"trace": {}}
         with pytest.raises(ToldError, match="the session goes on"):

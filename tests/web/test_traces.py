@@ -23,6 +23,7 @@ from playwright.sync_api import Page, expect
 from gilk.web.grants import identity_of_file
 from tests.behaviour.harness import run_gilk
 from tests.trace.machine import nested, write
+from tests.web.labs import descendants
 from tests.web.served import PATIENCE, Asking, Served, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
 
@@ -360,8 +361,11 @@ def test_files_are_read_without_the_rights_of_root(
         asking = Asking(window)
         found = asking.get(f"/file/{identity_of_file(locked / 'small.parquet')}/timeline.json")
         assert found["tracks"], found
-        tree = Path(f"/proc/{window.process.pid}/task/{window.process.pid}/children").read_text().split()
-        readers = [pid for pid in tree if b"gilk.web.file_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        readers = [
+            pid
+            for pid in descendants(window.process.pid)
+            if b"gilk.web.file_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
         assert readers
         for pid in readers:
             lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())

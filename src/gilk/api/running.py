@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from gilk.targets.forked import forked_with
 from gilk.targets.selecting import Seen, chosen, look_at, processes
 
-__all__ = ["Seen", "chosen", "look_at", "processes"]
+__all__ = ["Seen", "chosen", "forked_with", "look_at", "processes"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
 from gilk.targets.apart import fork
 from gilk.values import dataclass
 
+_STANDARD: Final = 3  # streams, with the lowest numbers
 _HIGHEST: Final = 1 << 16  # no descriptor has a larger number, where the limit is the usual one
 
 
@@ -39,15 +40,25 @@ def forked_copy(live: Callable[[int, int], None]) -> ForkedCopy:
     other ends.
     """
     theirs, ours = os.pipe(), os.pipe()
+    pid = forked_with((theirs[0], ours[1]), lambda: live(theirs[0], ours[1]))
+    os.close(theirs[0])
+    os.close(ours[1])
+    return ForkedCopy(pid, ours[0], theirs[1])
+
+
+def forked_with(kept: Collection[int], live: Callable[[], None]) -> int:
+    """The pid of a copy of this process, which calls ``live`` and then ends. It has the descriptors ``kept``, and the
+    standard streams, and no others.
+    """
     pid = fork()
     if pid:
-        os.close(theirs[0])
-        os.close(ours[1])
-        return ForkedCopy(pid, ours[0], theirs[1])
+        return pid
     try:
-        low, high = sorted((theirs[0], ours[1]))
-        for first, last in ((3, low), (low + 1, high), (high + 1, _HIGHEST)):
-            os.closerange(first, last)
-        live(theirs[0], ours[1])
+        first = _STANDARD
+        for each in sorted(kept):
+            os.closerange(first, each)
+            first = each + 1
+        os.closerange(first, _HIGHEST)
+        live()
     finally:
         os._exit(1)

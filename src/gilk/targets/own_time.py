@@ -13,10 +13,12 @@ from gilk.targets.children import children
 from gilk.targets.program import name_of
 
 
-def own_time() -> float:
-    """The processor time in seconds, in processes and in the kernel for them. It falls when a process has ended."""
+def own_time(starter: int = 0) -> float:
+    """The processor time in seconds, in processes and in the kernel for them. It falls when a process has ended.
+    ``starter``: a process that has started others for this one, 0 for none.
+    """
     own = os.getpid()
-    started = list(children(own))
+    started = [*children(own), *(children(starter) if starter else ())]
     helpers = (pid for child in started for pid in _helpers(child))
     return sum(map(cpu_time, (own, *started, *helpers)))
 

@@ -15,21 +15,23 @@ from gilk.web.sessions import WebSession
 
 
 class Audit:
-    """Appends to the audit file at ``path``, which only its owner can read. Raises StoreError `cannot-write`."""
+    """Appends to the audit file at ``path``, which only its owner can read. ``file``: its descriptor. Raises StoreError
+    `cannot-write`.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._uid = path, os.getuid()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.open(path, flags, 0o600)
+            self.file = os.open(path, flags, 0o600)
         except OSError as error:
             raise StoreError("cannot-write", f"{path}: {error.strerror}", "--audit names another file") from None
 
     def note(self, what: str, command: str = "", outcome: str = "") -> None:
-        row = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "uid": os.getuid(), "what": what}
+        row = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "uid": self._uid, "what": what}
         row |= {name: text for name, text in (("command", command), ("outcome", outcome)) if text}
-        os.write(self._file, json.dumps(row).encode() + b"\n")
+        os.write(self.file, json.dumps(row).encode() + b"\n")
 
     async def noted(self, beginning: Awaitable[WebSession], command: str) -> WebSession:
         """The session that ``beginning`` returns; a row has the outcome. Raises the ToldError of ``beginning``."""

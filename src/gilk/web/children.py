@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from gilk.errors import GilkError
 from gilk.values import dataclass
 from gilk.web.frames import LENGTH, MOST, Message, packed, unpacked
+from gilk.web.starting import StartedProcess, Starting
 
 Json = dict[str, Any]
 _OUT_WITHIN: Final = 30.0  # the seconds that a child has to take everything out after the end of its input
 _SILENT_FOR: Final = 600.0  # the seconds in which a child that sums up, which changes nothing, must report progress
+_KILLED_WITHIN: Final = 30.0  # the seconds in which a child that was killed ends; the starter may have gone, too
 _LAST_WORDS: Final = 2.0  # the seconds in which the last messages of a child are read
 
 
@@ -34,7 +36,7 @@ GONE = ToldError("child-gone", "the process that did this has ended", "try again
 class ServerChild:
     """A child process, and the questions that it has not answered yet."""
 
-    def __init__(self, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, process: StartedProcess, writer: asyncio.StreamWriter) -> None:
         self.process, self._writer = process, writer
         self._waiting: dict[int, asyncio.Future[Json]] = {}
         self._last = 0
@@ -99,38 +101,37 @@ class ServerChild:
             news.cancel()
             if not done:
                 self.kill()  # the keeper takes everything out, if that is still to be done
-                await ended
+                await asyncio.wait((ended,), timeout=_KILLED_WITHIN)
+                return
 
     async def leave_out(self) -> None:
         """Have the child, which has taken everything out and closed its file, end without a report."""
         self.kill()
 
 
-async def begun(
-    module: str, tell: Callable[[Json], None] = lambda _state: None, gone: Callable[[], None] = lambda: None
-) -> ServerChild:
-    """A child that runs a module of gilk: in a session of its own, since only the server handles Ctrl-C, and with no
-    directory of the user's on its path. ``tell`` is called with each state that the child reports unasked, ``gone``
-    once when it has ended.
-    """
-    theirs_in, ours_out = os.pipe()
-    ours_in, theirs_out = os.pipe()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", module, str(theirs_in), str(theirs_out), pass_fds=(theirs_in, theirs_out),
-            start_new_session=True, stdin=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-    except BaseException:
-        os.close(ours_in)
-        os.close(ours_out)
-        raise
-    finally:
-        os.close(theirs_in)
-        os.close(theirs_out)
-    child = ServerChild(process, await _writer(ours_out))
-    reading = asyncio.create_task(_read(child, await _reader(ours_in), tell))
-    child.watching = asyncio.create_task(_watch(child, reading, gone))
-    return child
+class Children:
+    """Begins children of the window."""
+
+    def __init__(self, starting: Starting) -> None:
+        self.starting = starting
+
+    async def begun(
+        self,
+        program: str,
+        tell: Callable[[Json], None] = lambda _state: None,
+        gone: Callable[[], None] = lambda: None,
+    ) -> ServerChild:
+        """A child that runs a module (programs.py). ``tell`` is called with each state that the child reports unasked,
+        ``gone`` once when it has ended. Raises ToldError.
+        """
+        try:
+            made = await self.starting.start(program)
+        except GilkError as error:
+            raise ToldError(error.slug, error.message, error.hint, 503) from None
+        child = ServerChild(made.process, await _writer(made.writing))
+        reading = asyncio.create_task(_read(child, await _reader(made.reading), tell))
+        child.watching = asyncio.create_task(_watch(child, reading, gone))
+        return child
 
 
 async def _watch(child: ServerChild, reading: asyncio.Task[None], gone: Callable[[], None]) -> None:

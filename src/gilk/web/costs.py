@@ -8,6 +8,8 @@ from typing import Any
 
 from starlette.requests import Request
 
+from gilk.errors import GilkError
+from gilk.web.children import Children, ToldError
 from gilk.web.printed import printed
 
 Json = dict[str, Any]
@@ -16,8 +18,8 @@ Json = dict[str, Any]
 class CostPages:
     """``acts``: whether instruments may be put in, and so also into the program on which they are measured."""
 
-    def __init__(self, acts: bool) -> None:
-        self._acts = acts
+    def __init__(self, acts: bool, children: Children) -> None:
+        self._acts, self._children = acts, children
         self._found: asyncio.Task[Json] | None = None
 
     async def page(self, _request: Request) -> Json:
@@ -29,7 +31,7 @@ class CostPages:
     def wanted(self) -> asyncio.Task[Json]:
         """The costs, which are measured the first time, in a process of its own."""
         if self._found is None:
-            self._found = asyncio.create_task(_measured())
+            self._found = asyncio.create_task(_measured(self._children))
         return self._found
 
     def stop(self) -> None:
@@ -37,5 +39,9 @@ class CostPages:
             self._found.cancel()
 
 
-async def _measured() -> Json:
-    return await printed("gilk.web.costing") or {"each_ns": None, "why": "measuring has failed, or has taken too long"}
+async def _measured(children: Children) -> Json:
+    try:
+        found = await printed(children.starting, "costing")
+    except (GilkError, ToldError):
+        found = None
+    return found or {"each_ns": None, "why": "measuring has failed, or has taken too long"}

@@ -26,7 +26,7 @@ class DAnswers:
     def ready(self) -> Json:
         return {}
 
-    def check(self, text: str, **whose: int) -> Json:
+    def check(self, text: str, **whose: Any) -> Json:
         """The problems of a program, and the number of probes that each description matches."""
         found = self._writing(**whose).check(text)
         return {
@@ -38,11 +38,11 @@ class DAnswers:
             "probes": found.probes,
         }
 
-    def words(self, text: str, at: int, **whose: int) -> Json:
+    def words(self, text: str, at: int, **whose: Any) -> Json:
         """The words that may stand at the position ``at``, a number of characters."""
         return asdict(self._writing(**whose).words(text, at))
 
-    def preview(self, text: str, **whose: int) -> Json:
+    def preview(self, text: str, **whose: Any) -> Json:
         """The probes that a program would enable, those of them that are refused, and the reasons."""
         found = self._writing(**whose).preview(text)
         known = {str(reason): words for reason, words in REASONS.items()}

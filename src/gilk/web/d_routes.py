@@ -11,11 +11,12 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from gilk.web.answers import given, whole_number
-from gilk.web.children import ToldError
+from gilk.web.children import Children, ToldError
 from gilk.web.commands import d_commands
 from gilk.web.d_limits import TOO_SLOW
-from gilk.web.grants import Grants, born, is_machine, title_of
+from gilk.web.grants import Grants, is_machine
 from gilk.web.machine import WindowMachine
+from gilk.web.reach import ReachedTarget, ReachQuestions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
@@ -23,13 +24,12 @@ _WITHIN: Final = {"check": 5.0, "words": 5.0, "preview": 60.0}  # in seconds, by
 
 
 class DPages:
-    """The handlers. ``grants``: the processes within reach; ``machine``: the one whose kernel is
-    instrumented."""
+    """The handlers. ``machine``: the one whose kernel is instrumented."""
 
-    def __init__(self, grants: Grants, machine: WindowMachine) -> None:
-        self._grants, self._machine = grants, machine
+    def __init__(self, grants: Grants, children: Children, reach: ReachQuestions, machine: WindowMachine) -> None:
+        self._grants, self._reach, self._machine = grants, reach, machine
         slow = ToldError(TOO_SLOW.slug, TOO_SLOW.message, TOO_SLOW.hint, 503)
-        self._workers = TimedWorkers("gilk.web.d_worker", slow)
+        self._workers = TimedWorkers(children, "d_worker", slow)
 
     def stop(self) -> None:
         self._workers.stop()
@@ -39,18 +39,19 @@ class DPages:
     async def page(self, request: Request) -> Json:
         """The page itself: its process or kernel, and the program in its address."""
         identity, text = request.path_params["target"], request.query_params.get("text", "")
-        pid = self._pid(identity)
+        target = await self._target(identity)
+        pid = _pid(target)
         check_text(text)
         if pid is None:
             await self._machine.ask("state")  # an error says that it is not up
-        facts = {"id": identity, "title": title_of(identity if pid is None else f"pid:{pid}"), "pid": pid}
+        facts = {"id": identity, "title": target.title, "pid": pid}
         facts |= {"acts": self._grants.acts, "text": text}
         return {**facts, **d_commands(pid, text, machine=self._machine.name)}
 
     async def check(self, request: Request) -> Json:
         asked = await self._asked(request)
         found = await self._answer(request, "check", text=asked["text"])
-        pid = self._pid(request.path_params["target"])
+        pid = _pid(await self._target(request.path_params["target"]))
         return {**found, **d_commands(pid, asked["text"], asked.get("workload", "").strip(), self._machine.name)}
 
     async def words(self, request: Request) -> Json:
@@ -60,20 +61,19 @@ class DPages:
     async def preview(self, request: Request) -> Json:
         return await self._answer(request, "preview", text=(await self._asked(request))["text"])
 
-    def _pid(self, identity: str) -> int | None:
-        """The process that a D program is for; None for the kernel of a machine. Raises TargetError, ToldError."""
-        if is_machine(self._grants.target(identity)):
-            return None
+    async def _target(self, identity: str) -> ReachedTarget:
+        """The process that a D program is for, or the kernel of a machine. Raises ToldError."""
+        if is_machine(identity):
+            return await self._reach.target(identity)
         hint = "a kernel that the window instruments is another target (gilk web --on here, or lab)"
-        return int(
-            self._grants.process(identity, "the window runs D programs in processes and on the machine of --on", hint)
-        )
+        refusal = "the window runs D programs in processes and on the machine of --on"
+        return await self._reach.process(identity, refusal, hint)
 
     async def _asked(self, request: Request, **more: type) -> Json:
         """The ``text`` of a request, the position ``at`` in it, and the ``workload`` of a machine: from the address, or
-        from the body of a POST, which a long program needs. Raises ToldError, TargetError.
+        from the body of a POST, which a long program needs. Raises ToldError.
         """
-        if self._pid(request.path_params["target"]) is None:
+        if is_machine((await self._target(request.path_params["target"])).name):
             more["workload"] = str
         if request.method == "POST":
             found = await given(request, text=str, **more)
@@ -88,11 +88,15 @@ class DPages:
     async def _answer(self, request: Request, what: str, **asked: Any) -> Json:
         """The answer of the machine or of a worker. Previews, which take longer, have a worker of their own."""
         identity = request.path_params["target"]
-        pid = self._pid(identity)
-        if pid is None:
+        if is_machine(identity):
             return await self._machine.ask(f"d-{what}", **asked)
         role = "preview" if what == "preview" else "type"
-        return await self._workers.answer(role, _WITHIN[what], what, pid=pid, born=born(identity), **asked)
+        return await self._workers.answer(role, _WITHIN[what], what, target=identity, **asked)
+
+
+def _pid(target: ReachedTarget) -> int | None:
+    """The number of a process; None for the kernel of a machine."""
+    return None if is_machine(target.name) else int(target.pid)
 
 
 def check_text(text: str) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The process of an experiment that runs in a window: all its repetitions, as `gilk experiment run` does them.
 
-    python -m gilk.web.experiment_host READING WRITING
+    python -m gilk.web.experiment_host READING WRITING GRANTS
 
-The first message has the file's text, its directory, and the processes within reach. The process ends in the same cases
-as host.py; repetitions that have not begun are left out then.
+The first message has the file's text and its directory. The process ends in the same cases as host.py; repetitions that
+have not begun are left out then.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gilk import own_threads
 from gilk.api import experiments
 from gilk.api.costs import known_costs
 from gilk.api.runs import Progress, report
-from gilk.errors import GilkError, TargetError
+from gilk.errors import GilkError
+from gilk.web.checked import Check, first_given, free, text
 from gilk.web.costing import Costing
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
-from gilk.web.grants import check_born
+from gilk.web.grants import Grants, taken
 from gilk.web.host import ServerSaid, leave
 from gilk.web.kept_output import KeptOutput
 from gilk.web.pace import Pace
@@ -54,24 +55,25 @@ class WorkloadOutput:
 
 
 class ExperimentHost:
-    def __init__(self, channel: ServerChannel, plan: experiments.Experiment, output: WorkloadOutput) -> None:
-        self._channel, self._plan, self._output = channel, plan, output
+    def __init__(
+        self, channel: ServerChannel, grants: Grants, plan: experiments.Experiment, output: WorkloadOutput
+    ) -> None:
+        self._channel, self._grants, self._plan, self._output = channel, grants, plan, output
         self.said = ServerSaid(channel)
         self._pace, self._costing = Pace(), Costing()
         self._runs: list[Json] = []
 
-    def prepared(self, number: int, held: Mapping[int, int]) -> experiments.Staged:
+    def prepared(self, number: int) -> experiments.Staged:
         """A repetition in which everything that belongs to the beginning has been put in. Raises GilkError; then
         nothing has changed.
         """
-        for pid in experiments.running_targets(self._plan):
-            _check_held(pid, held)  # before it is touched; checked again once it is held
+        births = {pid: self._grants.birth_of(pid) for pid in experiments.running_targets(self._plan)}
         running = experiments.prepare_experiment(self._plan, number)
         running.costs, self._costing = known_costs(), Costing()
         try:
             for process in running.processes:
                 if not process.launched:
-                    _check_held(process.pid, held)
+                    self._grants.check_process(process.pid, births[process.pid])
             running.begin()
         except GilkError:
             running.abort()
@@ -133,28 +135,32 @@ class ExperimentHost:
             self._channel.send({"state": {"report": self._report(), **self._output.to_json()}})
 
 
-def _check_held(pid: int, held: Mapping[int, int]) -> None:
-    """Check that the window may reach the process, and that it is still the same. Raises TargetError."""
-    if pid not in held:
-        raise TargetError("not-granted", f"this window may not reach process {pid}", f"gilk web --pid {pid}")
-    check_born(pid, held[pid])
+def _beginning(grants: Grants, given: Json) -> Json:
+    """The beginning of an experiment, whose file lies in a directory for experiments."""
+    grants.check_acts()
+    text(given, "text")
+    grants.real_experiment(Path(text(given, "directory")) / text(given, "file"))
+    return given
+
+
+CHECKS: Final[Mapping[str, Check]] = {"begin": _beginning, "end": free}
 
 
 def main() -> None:
-    channel = ServerChannel.given()
+    channel, grants = ServerChannel.given(), taken()
     signal.signal(signal.SIGTERM, leave)
     with suppress(ServerEnded, LeftOutError):
-        _run(channel, channel.receive())
+        _run(channel, grants, channel.receive())
 
 
-def _run(channel: ServerChannel, begun: Message) -> None:
-    given = begun["given"]
-    held = {int(pid): born for pid, born in given["processes"].items()}
+def _run(channel: ServerChannel, grants: Grants, begun: Message) -> None:
     try:
+        given = first_given(grants, begun, CHECKS)
         os.chdir(given["directory"])
         plan = experiments.parse_experiment(given["text"], Path(given["file"]))
-        host = ExperimentHost(channel, plan, WorkloadOutput())
-        running = host.prepared(1, held)
+        grants.check_kernels(plan.machine, plan.targets)
+        host = ExperimentHost(channel, grants, plan, WorkloadOutput())
+        running = host.prepared(1)
     except GilkError as error:
         channel.send({"id": begun["id"], "error": told(error)})
         return
@@ -165,7 +171,7 @@ def _run(channel: ServerChannel, begun: Message) -> None:
         if host.said.over:
             return
         try:
-            running = host.prepared(number, held)
+            running = host.prepared(number)
         except GilkError as error:
             host.failed(error)
             return

@@ -7,20 +7,19 @@ meanwhile.
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any, Final
 
 from starlette.requests import Request
 
-from gilk.inputs import text_of
 from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
 from gilk.web.files import digest_of
-from gilk.web.grants import HERE, KERNEL, Grants, identity_of_file, is_machine, title_of
+from gilk.web.grants import Grants, identity_of_file, is_machine
 from gilk.web.interval import interval
+from gilk.web.reach import ReachQuestions
 from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
@@ -43,8 +42,10 @@ instrument = "time"
 
 
 class ExperimentPages:
-    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit, workers: TimedWorkers) -> None:
-        self._grants, self._sessions, self._audit, self._workers = grants, sessions, audit, workers
+    def __init__(
+        self, grants: Grants, reach: ReachQuestions, sessions: Sessions, audit: Audit, workers: TimedWorkers
+    ) -> None:
+        self._grants, self._reach, self._sessions, self._audit, self._workers = grants, reach, sessions, audit, workers
 
     async def page(self, request: Request) -> Json:
         """The file: its text, its values or the error in it, and its sessions. A file that does not exist yet has a
@@ -52,7 +53,7 @@ class ExperimentPages:
         or in the kernel of a machine while `workload` runs there, if the address has them.
         """
         identity = request.path_params["file"]
-        path, text = self._grants.experiment(identity), await self._read(identity)
+        path, text = await self._read(identity)
         shown = await self._new(path, request) if text is None else text
         return {
             "id": identity, "file": str(path), "name": path.name, "exists": text is not None, "text": shown,
@@ -66,7 +67,7 @@ class ExperimentPages:
         if not requests:
             return NEW
         times = request.query_params.getlist("times")
-        name, workload = self._grants.target(target), request.query_params.get("workload", "")
+        name, workload = (await self._reach.target(target)).name, request.query_params.get("workload", "")
         if not (target.startswith("pid-") or is_machine(target)) or len(requests) > _MOST_REQUESTS:
             raise ToldError(
                 "bad-request", f"one begins with 1 to {_MOST_REQUESTS} instruments in a process or a kernel"
@@ -89,13 +90,13 @@ class ExperimentPages:
     async def check(self, request: Request) -> Json:
         """The values of an experiment whose text is in the editor and not yet in the file."""
         asked = await given(request, text=str)
-        path = self._grants.experiment(request.path_params["file"])
+        path, _ = await self._read(request.path_params["file"])
         return await self._look(path, _bounded(asked["text"]))
 
     async def change(self, request: Request) -> Json:
         """The text with one change (file_worker.py); nothing is written."""
         asked = await given(request, text=str, change=dict)
-        path, text = self._grants.experiment(request.path_params["file"]), _bounded(asked["text"])
+        path, text = (await self._read(request.path_params["file"]))[0], _bounded(asked["text"])
         return await self._workers.answer(
             "experiment", _WITHIN, "changed", path=str(path), text=text, change=asked["change"]
         )
@@ -103,45 +104,40 @@ class ExperimentPages:
     async def save(self, request: Request) -> Json:
         """Write the file. Raises ToldError `file-changed`."""
         asked = await given(request, file=str, text=str, digest=str)
-        path, text = self._grants.experiment(asked["file"]), _bounded(asked["text"])
+        text = _bounded(asked["text"])
         await self._current(asked["file"], asked["digest"])
-        from gilk.api.experiments import save_experiment  # here: the server begins without it
-
-        await asyncio.to_thread(save_experiment, path, text)
+        path = (await self._reach.ask("save", file=asked["file"], text=text, digest=asked["digest"]))["path"]
         self._audit.note("save an experiment", f"# {path}", digest_of(text))
-        return {"file": str(path), "digest": digest_of(text)}
+        return {"file": path, "digest": digest_of(text)}
 
     async def begin(self, request: Request) -> Json:
         """Begin a run of the experiment in the file, and answer with the session. Raises ToldError, also
         `file-changed`.
         """
         asked = await given(request, file=str, digest=str)
-        path = self._grants.experiment(asked["file"])
-        text = await self._current(asked["file"], asked["digest"])
+        path, text = await self._current(asked["file"], asked["digest"])
         if text is None:
             raise ToldError("no-such-file", f"there is no file {path}", "save it first", 404)
         found = await self._look(path, text)
         if found["problem"] is not None:
             raise ToldError(**found["problem"])
-        _check_places(found["values"], self._grants.machine)
-        held = await asyncio.to_thread(self._grants.processes)
-        session = self._sessions.begin_experiment(
-            identity_of_file(path), path, text, found, {one.pid: one.born for one in held}
-        )
+        session = self._sessions.begin_experiment(identity_of_file(path), path, text, found)
         return (await self._audit.noted(session, found["command"])).shown()
 
     async def _look(self, path: Path, text: str) -> Json:
         return await self._workers.answer("experiment", _WITHIN, "experiment", path=str(path), text=text)
 
-    async def _read(self, identity: str) -> str | None:
-        return await asyncio.to_thread(text_of, self._grants.experiment(identity), _MOST)
+    async def _read(self, identity: str) -> tuple[Path, str | None]:
+        """The path of an experiment, and its text, None for a file that does not exist yet. Raises ToldError."""
+        found = await self._reach.ask("experiment", file=identity)
+        return Path(found["path"]), found["text"]
 
-    async def _current(self, identity: str, digest: str) -> str | None:
-        """The text of a file, if it is the one that the browser knows. Raises ToldError `file-changed`."""
-        text = await self._read(identity)
+    async def _current(self, identity: str, digest: str) -> tuple[Path, str | None]:
+        """The same, if the text is the one that the browser knows. Raises ToldError, also `file-changed`."""
+        path, text = await self._read(identity)
         if digest_of(text) != digest:
             raise ToldError("file-changed", "another has changed the file meanwhile", "load the page again", 409)
-        return text
+        return path, text
 
 
 def _times(request: str, text: str) -> list[float]:
@@ -163,13 +159,3 @@ def _bounded(text: str) -> str:
     except UnicodeEncodeError:
         raise ToldError("bad-request", "the text has half of a letter in it (a lone surrogate)") from None
     raise ToldError("bad-request", f"the text has more than {_MOST >> 10} kB", "", 413)
-
-
-def _check_places(values: Json, machine: str) -> None:
-    """Check that the experiment needs no other machine than that of the window, and no other kernel. Raises ToldError
-    `not-granted`.
-    """
-    needed = values["machine"] or (HERE if KERNEL in values["targets"] else "")
-    if needed not in ("", machine):
-        message = f"this window does not reach {title_of(needed)}, to instrument it"
-        raise ToldError("not-granted", message, f"start it with gilk web --on {needed}")

@@ -2,7 +2,7 @@
 """The worker for files: it reads experiments and traces, which can be made so that this takes for ever, and changes
 nothing.
 
-    python -m gilk.web.file_worker READING WRITING
+    python -m gilk.web.file_worker READING WRITING GRANTS
 
 The server kills the worker if it does not answer in time (timed.py).
 """
@@ -30,10 +30,12 @@ from gilk.render.findings import to_text as findings_text
 from gilk.render.query import answer, described, prepare
 from gilk.render.query import tables as query_tables
 from gilk.render.tree_parts import TreeParts
+from gilk.web.checked import Check, checked, free, of_experiment, of_paths
 from gilk.web.frames import ServerChannel, told
+from gilk.web.grants import taken
 from gilk.web.plotting import plotted
 from gilk.web.rights import only_read
-from gilk.web.worker import serve
+from gilk.web.serving import serve
 
 Json = dict[str, Any]
 _MEMORY: Final = 8 << 30  # in bytes; a file that takes more is given up
@@ -274,13 +276,22 @@ ANSWERS: Final[Mapping[str, Callable[..., Json]]] = {
     "anomalies": anomalies, "prepared": prepared, "asked": asked, "plotted": plotted,
 }  # fmt: skip
 
+_SAMPLES: Final = (
+    "timeline", "tile", "call", "view", "find", "tree", "flame", "anomalies", "prepared", "asked", "plotted",
+)  # fmt: skip
+CHECKS: Final[Mapping[str, Check]] = {
+    "ready": free, **dict.fromkeys(("experiment", "started", "changed"), of_experiment),
+    **dict.fromkeys(_SAMPLES, of_paths("path")), "compared": of_paths("a", "b"),
+}  # fmt: skip
+
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     only_read()
+    granted = taken()
     channel = ServerChannel.given()
 
     def tell(done: int, of: int) -> None:
         channel.send({"state": {"done": done, "of": of}})
 
-    serve(channel, {**ANSWERS, "timeline": lambda path: timeline(path, tell)})
+    serve(channel, checked(granted, {**ANSWERS, "timeline": lambda path: timeline(path, tell)}, CHECKS))

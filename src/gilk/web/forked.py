@@ -15,7 +15,7 @@ from typing import Any, Final
 from gilk.api.processes import ForkedCopy, forked_copy
 from gilk.errors import GilkError, TargetError
 from gilk.web.frames import Answers, Message, ServerChannel, ServerEnded
-from gilk.web.worker import serve
+from gilk.web.serving import serve
 
 Json = dict[str, Any]
 Read = Callable[[str], bytes]

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gilk.errors import GilkError
+from gilk.errors import GilkError, UsageError
 
 LENGTH: Final = struct.Struct("<I")
 MOST: Final = 64 << 20  # the most bytes of a message
@@ -35,6 +35,8 @@ def told(error: GilkError) -> Message:
 def answered(message: Message, answers: Answers) -> Message:
     """The answer to a question, or its error."""
     try:
+        if message["ask"] not in answers:
+            raise UsageError("bad-request", f"there is no question {message['ask']!r}")
         return {"id": message["id"], "ok": answers[message["ask"]](**message["given"])}
     except GilkError as error:
         return {"id": message["id"], "error": told(error)}

@@ -6,19 +6,26 @@ change them.
 from __future__ import annotations
 
 import base64
+import fcntl
+import json
 import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from gilk.api.running import Seen, look_at, processes
 from gilk.errors import TargetError, UsageError
 from gilk.values import dataclass
-from gilk.web.children import ToldError
+
+Json = dict[str, Any]
 
 KERNEL = "kernel"
 LAB, HERE, _SSH = "lab", "here", "ssh:"  # machines, as for --on
 _PROCESS, _FILE = "pid-", "file-"
 _TITLES = {KERNEL: "the kernel of this machine", HERE: "the kernel of this machine", LAB: "the kernel of the lab"}
 _MOST_FILES = 500  # the most files that are listed
+_FIXED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,10 @@ class Grants:
         """The file of an experiment, which need not exist yet. Raises TargetError `not-granted`, UsageError
         `bad-target`.
         """
-        path = file_of(identity)
+        return self.real_experiment(file_of(identity))
+
+    def real_experiment(self, path: Path) -> Path:
+        """The same for a path. Raises TargetError `not-granted`."""
         real = Path(os.path.realpath(path))
         if path.suffix != ".toml" or real.suffix != ".toml" or real.parent not in self.experiments:
             message = f"{path} is no experiment (NAME.toml) in a directory of this window's"
@@ -87,9 +97,7 @@ class Grants:
                 )
             return KERNEL
         if is_machine(identity):
-            if identity != self.machine:
-                message = f"this window does not reach {title_of(identity)}, to instrument it"
-                raise TargetError("not-granted", message, f"start it with gilk web --on {identity}")
+            self.check_machine(identity)
             return identity
         if identity.startswith(_PROCESS):
             return self._process(identity)
@@ -104,47 +112,113 @@ class Grants:
             raise TargetError("not-granted", why, "start it with gilk web --on here, or lab")
         return self.machine
 
-    def process(self, identity: str, refusal: str, hint: str) -> str:
-        """The number of a process, as text. Raises TargetError and UsageError as `target` does, and for a target of
-        another kind ToldError `not-running`, with ``refusal`` as its message.
-        """
-        name = self.target(identity)
-        if not identity.startswith(_PROCESS):
-            raise ToldError("not-running", refusal, hint)
-        return name.removeprefix("pid:")
-
     def _process(self, identity: str) -> str:
-        number, _, born = identity.removeprefix(_PROCESS).partition("-")
-        if not (number.isdecimal() and born.isdecimal() and len(number) < 10):
-            raise UsageError("bad-target", f"{identity!r} is no process", "the overview lists them")
-        one = look_at(int(number))
-        if one is None or one.born != int(born):
-            raise TargetError("target-changed", f"process {number} has ended", "the overview lists those there are")
-        if not self.holds(one):
-            raise TargetError("not-granted", f"this window may not reach process {number}", f"gilk web --pid {number}")
+        number, when = number_and_birth(identity)
+        self.check_process(number, when)
         return f"pid:{number}"
+
+    def birth_of(self, pid: int) -> int:
+        """The birth of a process that is known by its number only. Raises TargetError `not-granted`."""
+        one = look_at(pid)
+        if one is None or not self.holds(one):
+            raise TargetError("not-granted", f"this window may not reach process {pid}", f"gilk web --pid {pid}")
+        return one.born
+
+    def check_kernels(self, machine: str, targets: Iterable[str]) -> None:
+        """Check that an experiment needs no other machine than that of the window, and no other kernel. ``machine``: as
+        for --on, or ''. Raises TargetError `not-granted`.
+        """
+        needed = machine or (HERE if KERNEL in targets else "")
+        if needed:
+            self.check_machine(needed)
+
+    def check_machine(self, machine: str) -> None:
+        """Check that a machine is that of the window. Raises TargetError `not-granted`."""
+        if machine != self.machine:
+            message = f"this window does not reach {title_of(machine)}, to instrument it"
+            raise TargetError("not-granted", message, f"start it with gilk web --on {machine}")
+
+    def check_acts(self) -> None:
+        """Check that the window may change something. Raises TargetError `read-only`."""
+        if not self.acts:
+            raise TargetError("read-only", "this window was started with --read-only", "start another one without it")
+
+    def check_c(self) -> None:
+        """Check that instruments may be in C. Raises TargetError `not-granted`."""
+        if not self.c:
+            raise TargetError("not-granted", "this window takes no instruments in C", "gilk web --allow-c does")
+
+    def check_process(self, pid: int, born: int) -> None:
+        """Check that process ``pid`` is within reach, and the one born at ``born``. Another can get its number as soon
+        as it has ended, unless it is held. Raises TargetError `not-granted`, `target-changed`.
+        """
+        one = look_at(pid)
+        if one is None or one.born != born:
+            raise TargetError("target-changed", f"process {pid} has ended", "the overview lists those there are")
+        if not self.holds(one):
+            raise TargetError("not-granted", f"this window may not reach process {pid}", f"gilk web --pid {pid}")
 
     def file(self, identity: str) -> Path:
         """The real path of a file within reach. Raises TargetError `not-granted`, UsageError `bad-target`."""
-        path = file_of(identity)
+        return self.real_file(file_of(identity))
+
+    def real_file(self, path: Path) -> Path:
+        """The same for a path. Raises TargetError `not-granted`."""
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(folder) for folder in self.folders):
             raise TargetError("not-granted", f"{path} lies below no directory of this window's", "gilk web --files DIR")
         return real
 
+    def to_json(self) -> Json:
+        """The grants as JSON values; paths are texts."""
+        return {
+            "users": sorted(self.users), "pids": sorted(self.pids), "files": list(map(str, self.files)),
+            "kernel": self.kernel, "acts": self.acts, "experiments": list(map(str, self.experiments)),
+            "traces": None if self.traces is None else str(self.traces), "machine": self.machine, "c": self.c,
+        }  # fmt: skip
 
-def born(identity: str) -> int:
-    """The birth of a process, from its identity."""
-    return int(identity.rpartition("-")[2])
+    @classmethod
+    def of_json(cls, found: Json) -> Grants:
+        """The grants that ``to_json`` has returned."""
+        files, experiments = (tuple(map(Path, found[name])) for name in ("files", "experiments"))
+        traces = None if found["traces"] is None else Path(found["traces"])
+        return cls(
+            frozenset(found["users"]), frozenset(found["pids"]), files, found["kernel"], found["acts"], experiments,
+            traces, found["machine"], found["c"],
+        )  # fmt: skip
 
 
-def check_born(pid: int, when: int) -> None:
-    """Check that process ``pid`` is the one born at ``when``. The process must be held, so that no other can get its
-    number. Raises TargetError `target-changed`.
-    """
-    one = look_at(pid)
-    if one is None or one.born != when:
-        raise TargetError("target-changed", f"process {pid} has ended", "the overview lists those there are")
+def handed(grants: Grants) -> int:
+    """A descriptor for children of the window: memory with the grants, which nobody can change any more."""
+    memory = os.memfd_create("gilk-grants", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    data = memoryview(json.dumps(grants.to_json()).encode())
+    while data:
+        data = data[os.write(memory, data) :]
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _FIXED)
+    return memory
+
+
+def taken() -> Grants:
+    """The grants of this process's window, whose descriptor is on the command line; it is closed."""
+    memory = int(sys.argv[3])
+    try:
+        return Grants.of_json(json.loads(os.pread(memory, os.fstat(memory).st_size, 0)))
+    finally:
+        os.close(memory)
+
+
+def number_and_birth(identity: str) -> tuple[int, int]:
+    """The number and the birth of a process, from its identity. Raises UsageError `bad-target`."""
+    number, _, when = identity.removeprefix(_PROCESS).partition("-")
+    digits = number.isascii() and number.isdecimal() and when.isascii() and when.isdecimal()
+    if not (identity.startswith(_PROCESS) and digits and len(number) < 10 and len(when) < 20):
+        raise UsageError("bad-target", f"{identity!r} is no process", "the overview lists them")
+    return int(number), int(when)
+
+
+def is_process(identity: str) -> bool:
+    """Whether an identity is that of a process."""
+    return identity.startswith(_PROCESS)
 
 
 def is_machine(target: str) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A session's own process: it puts instruments into a process, reports on them, and takes them out.
 
-    python -m gilk.web.host READING WRITING
+    python -m gilk.web.host READING WRITING GRANTS
 
 The first message says which instruments to put where. The process ends when it is told to, when the target ends, and
 when the server has ended in whatever way; everything is taken out in all cases. If it is killed, the keeper does that.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from types import FrameType
@@ -19,10 +20,11 @@ from typing import Any, Final
 from gilk.api.live import LiveRequest, LiveRun, prepare_live
 from gilk.api.runs import Progress, report
 from gilk.errors import GilkError
+from gilk.web.checked import Check, first_given, free, in_processes, instruments
 from gilk.web.commands import C_FILE
 from gilk.web.costing import Costing
 from gilk.web.frames import Answers, Message, ServerChannel, ServerEnded, answered, told
-from gilk.web.grants import check_born
+from gilk.web.grants import Grants, taken
 from gilk.web.pace import Pace
 from gilk.web.summing import LeftOutError, SummingUp
 
@@ -54,8 +56,8 @@ class ServerSaid:
 
 
 class SessionHost:
-    def __init__(self, channel: ServerChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: ServerChannel, grants: Grants) -> None:
+        self._channel, self._grants = channel, grants
         self.said = ServerSaid(channel, {"pause": self.pause})
         self._pace = Pace()
         self.costing = Costing()
@@ -63,14 +65,14 @@ class SessionHost:
 
     def begin(self, given: Json) -> LiveRun:
         """Put all instruments in. Raises GilkError; then nothing has changed."""
-        held = {int(pid): born for pid, born in given["processes"].items()}
+        held = given["processes"]
         texts = {C_FILE: given["text"]} if given["text"] else {}
         requests = [LiveRequest(text, start, stop, texts) for text, start, stop in given["requests"]]
         running = prepare_live(requests, list(held))
         self._running = running
         try:
             for pid, born in held.items():
-                check_born(pid, born)
+                self._grants.check_process(pid, born)  # again, now that no other process can get its number
         except GilkError:
             running.abort()
             raise
@@ -136,13 +138,21 @@ def latency(running: LiveRun) -> Json:
     }
 
 
+def _beginning(grants: Grants, given: Json) -> Json:
+    return in_processes(grants, instruments(grants, given))
+
+
+CHECKS: Final[Mapping[str, Check]] = {"begin": _beginning, "pause": free, "end": free}
+
+
 def main() -> None:
     channel = ServerChannel.given()
-    host = SessionHost(channel)
+    grants = taken()
+    host = SessionHost(channel, grants)
     signal.signal(signal.SIGTERM, leave)
     try:
         begun = channel.receive()
-        running = host.begin(begun["given"])
+        running = host.begin(first_given(grants, begun, CHECKS))
     except GilkError as error:
         channel.send({"id": begun["id"], "error": told(error)})
         return

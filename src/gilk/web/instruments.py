@@ -9,12 +9,13 @@ from starlette.requests import Request
 
 from gilk.web.answers import given
 from gilk.web.audit import Audit
-from gilk.web.children import ToldError
+from gilk.web.children import Children, ToldError
 from gilk.web.commands import PaneRequest, machine_command, run_command
 from gilk.web.costs import CostPages
 from gilk.web.d_routes import check_text
 from gilk.web.grants import KERNEL, Grants, is_machine, title_of
 from gilk.web.interval import interval
+from gilk.web.reach import ReachQuestions
 from gilk.web.sessions import SessionMachine, Sessions
 from gilk.web.timed import TimedWorkers
 
@@ -26,10 +27,18 @@ _FORM: Final = "POINTS=INSTRUMENT, FUNCTIONS=@STRATEGY, or an object of request,
 
 
 class InstrumentPages:
-    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit, costs: CostPages) -> None:
-        self._grants, self._sessions, self._audit, self._costs = grants, sessions, audit, costs
+    def __init__(
+        self,
+        grants: Grants,
+        children: Children,
+        reach: ReachQuestions,
+        sessions: Sessions,
+        audit: Audit,
+        costs: CostPages,
+    ) -> None:
+        self._grants, self._reach, self._sessions, self._audit, self._costs = grants, reach, sessions, audit, costs
         slow = ToldError("c-too-slow", "the compiler took too long, and was ended", "", 503)
-        self._workers = TimedWorkers("gilk.web.c_worker", slow)
+        self._workers = TimedWorkers(children, "c_worker", slow)
 
     def stop(self) -> None:
         self._workers.stop()
@@ -68,8 +77,7 @@ class InstrumentPages:
         return await self._workers.answer("c", _WITHIN, "check", text=text)
 
     def _check_c(self, text: str) -> None:
-        if not self._grants.c:
-            raise ToldError("not-granted", "this window takes no instruments in C", "gilk web --allow-c does", 403)
+        self._grants.check_c()
         try:
             too_long = len(text.encode()) > _MOST_TEXT
         except UnicodeEncodeError:
@@ -88,7 +96,8 @@ class InstrumentPages:
         ).shown()
 
     async def _begun(self, identity: str, requests: list[PaneRequest], text: str = "") -> Json:
-        name = self._grants.target(identity)
+        target = await self._reach.target(identity)
+        name = target.name
         if identity.startswith("file-"):
             raise ToldError("not-running", "a file is not a running program", "start it, and choose the process")
         if name == KERNEL:
@@ -99,7 +108,7 @@ class InstrumentPages:
         if any(each.text.startswith(f"{KERNEL}:") for each in requests):
             raise ToldError("other-target", "a point is one of the kernel", "gilk run takes it")
         self._costs.wanted()
-        session = self._sessions.begin(identity, title_of(name), requests, text)
+        session = self._sessions.begin(identity, target.title, requests, text)
         command = run_command(name.removeprefix("pid:"), requests, text)
         return (await self._audit.noted(session, command)).shown()
 

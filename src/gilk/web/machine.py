@@ -9,9 +9,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
-from gilk.web import children
-from gilk.web.children import GONE, ServerChild, ToldError
-from gilk.web.grants import LAB, title_of
+from gilk.web.children import GONE, Children, ServerChild, ToldError
+from gilk.web.grants import title_of
 from gilk.web.sessions import WebSession
 
 Json = dict[str, Any]
@@ -24,8 +23,8 @@ class WindowMachine:
     reason for the end of the machine or of the connection, if one is.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, children: Children) -> None:
+        self.name, self._children = name, children
         self.state = "off"
         self.why: Json | None = None
         self._about: Json = {}
@@ -43,7 +42,7 @@ class WindowMachine:
 
     async def _start(self) -> None:
         try:
-            self._child = child = await children.begun("gilk.web.machine_host", self._tell, self._gone)
+            self._child = child = await self._children.begun("machine_host", self._tell, self._gone)
             self._about = await child.ask("start", machine=self.name)
             self.state = "up"
         except ToldError as error:
@@ -95,9 +94,6 @@ class WindowMachine:
         """Run a session in the machine: instruments (``session``), a D program (``program``) or a trace (``trace``).
         Raises ToldError; then nothing has changed.
         """
-        if given["workload"] and self.name != LAB:
-            hint = "run it there yourself, while the session goes on"
-            raise ToldError("only-in-the-lab", "the window runs commands in the lab, and nowhere else", hint, 403)
         if self._session is not None:
             hint = "take it out first: there is one at a time"
             raise ToldError("machine-busy", "a session is in that kernel already", hint, 409)

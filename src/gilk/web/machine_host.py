@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The process that has the machine of a window, whose kernel is looked at and instrumented.
 
-    python -m gilk.web.machine_host READING WRITING
+    python -m gilk.web.machine_host READING WRITING GRANTS
 
 The first message starts the machine, or connects to it. Then questions are answered as by worker.py, and sessions run,
 one at a time, since this process has the only connection to the machine; questions are answered meanwhile. Those about
@@ -28,13 +28,15 @@ from gilk.api.live import LiveRequest, LiveRun, prepare_kernel_live
 from gilk.api.runs import Progress, report
 from gilk.api.traces import Tracing, prepare_kernel_trace
 from gilk.api.watched_kernel import WatchedKernel, watched_kernel
-from gilk.errors import GilkError, MachineGone, TargetError
+from gilk.errors import GilkError, MachineGone, TargetError, UsageError
+from gilk.web.checked import Check, checked, first_given, free, instruments, of_kernel, text, trace_file
 from gilk.web.commands import C_FILE
 from gilk.web.costing import Costing
 from gilk.web.d_answers import DAnswers
 from gilk.web.d_limits import TOO_SLOW
 from gilk.web.forked import ForkedWorker
 from gilk.web.frames import Message, ServerChannel, ServerEnded, answered, told
+from gilk.web.grants import LAB, Grants, taken
 from gilk.web.host import state_of, switched, why_over
 from gilk.web.kept_output import KeptOutput
 from gilk.web.pace import Pace
@@ -54,8 +56,8 @@ _CONSOLE: Final = 8 << 10  # the number of the last characters of the console th
 class MachineHost:
     """``over``: whether this process is to end."""
 
-    def __init__(self, channel: ServerChannel, kernel: WatchedKernel) -> None:
-        self._channel, self._kernel = channel, kernel
+    def __init__(self, channel: ServerChannel, grants: Grants, kernel: WatchedKernel) -> None:
+        self._channel, self._grants, self._kernel = channel, grants, kernel
         self._looks = LookAnswers(kernel.subject)
         self._writing = self._new_writing()
         self._busy = False  # whether a session is in the kernel
@@ -71,7 +73,7 @@ class MachineHost:
         own: dict[str, Callable[..., Json]] = {"state": self.state, "end": self._end, "leave-out": self._leave_out}
         own["pause"] = self._pause
         own |= dict.fromkeys((*self._sessions(), *(["survey"] if self._busy else [])), self._refuse)
-        return {**self._looks.answers(), **own}
+        return checked(self._grants, {**self._looks.answers(), **own}, CHECKS)
 
     def _sessions(self) -> Mapping[str, Callable[[Json], Callable[[Message], None]]]:
         """The sessions that can be begun. Each is begun by the first function, and run to its end by the result."""
@@ -126,6 +128,8 @@ class MachineHost:
         if what == message["ask"]:
             return answered(message, self.answers())
         try:
+            if message["ask"] not in CHECKS:
+                raise UsageError("bad-request", f"there is no question {message['ask']!r}")
             return self._writing.ask({**message, "ask": what}, D_WITHIN[what], TOO_SLOW)
         except GilkError as error:
             return {"id": message["id"], "error": told(error)}
@@ -155,7 +159,8 @@ class MachineHost:
         self._renew()
         self._busy, self._ending, self._left_out = True, False, False
         try:
-            self._sessions()[message["ask"]](message["given"])(message)
+            given = CHECKS[message["ask"]](self._grants, message["given"])
+            self._sessions()[message["ask"]](given)(message)
         except MachineGone:
             raise
         except GilkError as error:
@@ -264,6 +269,37 @@ class MachineHost:
         return {**state_of(running, progress, self._costing), **(self._output.to_json() if running.command else {})}
 
 
+def _starting(grants: Grants, given: Json) -> Json:
+    """The start of the machine, or the connection to it."""
+    grants.check_machine(text(given, "machine"))
+    return given
+
+
+def _with_command(grants: Grants, given: Json) -> Json:
+    """A session, while a command runs there, if there is one. Raises TargetError `only-in-the-lab`."""
+    grants.check_acts()
+    if text(given, "workload") and grants.machine != LAB:
+        hint = "run it there yourself, while the session goes on"
+        raise TargetError("only-in-the-lab", "the window runs commands in the lab, and nowhere else", hint)
+    return given
+
+
+def _session(grants: Grants, given: Json) -> Json:
+    return instruments(grants, _with_command(grants, given))
+
+
+def _trace(grants: Grants, given: Json) -> Json:
+    return trace_file(grants, _with_command(grants, given))
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "start": _starting, "session": _session, "program": _with_command, "trace": _trace,
+    **dict.fromkeys(("images", "symbols", "survey", "function", "preview"), of_kernel),
+    **dict.fromkeys(("state", "end", "leave-out", "pause"), free),
+    **{f"{_OF_D}{name}": free for name in D_WITHIN},
+}  # fmt: skip
+
+
 def _command(given: Json) -> list[str]:
     return ["sh", "-c", given["workload"]] if given["workload"] else []
 
@@ -273,21 +309,21 @@ def _same(writing: DWriting) -> DWriting:
 
 
 def main() -> None:
-    channel = ServerChannel.given()
+    channel, grants = ServerChannel.given(), taken()
     try:
         first = channel.receive()
-        _carry_out(channel, first)
+        _carry_out(channel, grants, first)
     except ServerEnded:
         return
 
 
-def _carry_out(channel: ServerChannel, first: Message) -> None:
+def _carry_out(channel: ServerChannel, grants: Grants, first: Message) -> None:
     """Start the machine, and serve until its end or that of the server. Raises ServerEnded."""
     up = threading.Event()
     own_threads.start(threading.Thread(target=_end_with_server, args=(channel, up), daemon=True))
     try:
-        with watched_kernel(first["given"]["machine"]) as kernel:
-            host = MachineHost(channel, kernel)
+        with watched_kernel(first_given(grants, first, CHECKS, "start")["machine"]) as kernel:
+            host = MachineHost(channel, grants, kernel)
             channel.send({"id": first["id"], "ok": host.state()})
             up.set()
             try:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -23,24 +24,30 @@ def place() -> Path:
     return found
 
 
-def pages() -> list[str]:
+@cache
+def texts() -> dict[str, str]:
+    """The texts of all pages by their names. Raises ToldError `no-manual`."""
     root = place()
-    found = (path.relative_to(root).with_suffix("").as_posix() for path in sorted(root.rglob("*.md")))
-    return [name for name in found if _NAME.fullmatch(name) and name.partition("/")[0] not in _HIDDEN]
+    found = {path.relative_to(root).with_suffix("").as_posix(): path for path in sorted(root.rglob("*.md"))}
+    shown = (name for name in found if _NAME.fullmatch(name) and name.partition("/")[0] not in _HIDDEN)
+    return {name: found[name].read_text() for name in shown}
+
+
+def pages() -> list[str]:
+    return list(texts())
 
 
 def titles() -> dict[str, str]:
     """The first heading of each page."""
-    root = place()
-    found = {name: re.search(r"^# (.*)", (root / f"{name}.md").read_text(), re.MULTILINE) for name in pages()}
+    found = {name: re.search(r"^# (.*)", text, re.MULTILINE) for name, text in texts().items()}
     return {name: heading[1] if heading is not None else name for name, heading in found.items()}
 
 
 def page(name: str) -> str:
     """The text of a page. Raises ToldError `no-such-page`, `no-manual`."""
-    if name not in pages():
+    if name not in texts():
         raise ToldError("no-such-page", f"there is no page {name!r}", "the first page of the help lists them", 404)
-    return (place() / f"{name}.md").read_text()
+    return texts()[name]
 
 
 def paragraph(page_name: str, heading: str) -> str:

@@ -1,31 +1,43 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The JSON that a module of gilk prints, run in a process of its own."""
+"""The JSON that a program of gilk prints, run in a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
+import os
 from typing import Any, Final
+
+from gilk.web.starting import Started, Starting
 
 Json = dict[str, Any]
 _WITHIN: Final = 120.0  # the seconds that it may take, on a busy machine
 
 
-async def printed(module: str, *words: str) -> Json | None:
-    """The object that the module prints; None if it prints none, or takes too long.
+async def printed(starting: Starting, program: str) -> Json | None:
+    """The object that the program prints (programs.py); None if it prints none, or takes too long.
 
-    If the wait is cancelled, the process is killed.
+    If the wait is cancelled, the process is killed. Raises GilkError, ToldError.
     """
-    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    command = (sys.executable, "-P", "-m", module, *words)
-    process = await asyncio.create_subprocess_exec(*command, stdin=none, stdout=pipe, stderr=none)
+    started = await starting.start(program)
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), _WITHIN)
-        found: Json = json.loads(output)
+        found: Json = json.loads(await asyncio.wait_for(_output(started), _WITHIN))
         return found
     except (TimeoutError, ValueError):
         return None
     finally:
-        if process.returncode is None:
-            process.kill()
+        started.process.kill()
+
+
+async def _output(started: Started) -> bytes:
+    """Everything that the program prints until its end."""
+    os.close(started.writing)
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(started.reading, "rb", 0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    try:
+        return await reader.read()
+    finally:
+        transport.close()

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Gives up root's rights, in a process that reads files which anyone may have made."""
+"""Gives up root's rights: all but one in a process that reads files which anyone may have made, all of them in the
+process that speaks HTTP.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import struct
+import subprocess
 from collections.abc import Mapping
 from typing import Final
 
-_KEEP_CAPS, _NO_NEW_RIGHTS = 8, 38  # prctl(2): PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS
+_DUMPABLE, _KEEP_CAPS, _NO_NEW_RIGHTS = 4, 8, 38  # prctl(2): PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS
 _VERSION_3: Final = 0x20080522  # capset(2)
 _READ_ALL: Final = 1 << 2  # CAP_DAC_READ_SEARCH
+_libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def only_read() -> None:
@@ -19,21 +23,39 @@ def only_read() -> None:
 
     Does nothing without such a user. Raises OSError.
     """
-    user, group = _invoking(os.environ)
+    user, group = invoking(os.environ)
     if os.geteuid() != 0 or not user:
         return
-    libc = ctypes.CDLL(None, use_errno=True)
-    _done(libc.prctl(_KEEP_CAPS, 1, 0, 0, 0))
+    _done(_libc.prctl(_KEEP_CAPS, 1, 0, 0, 0))
+    _become(user, group, _READ_ALL)
+
+
+def give_up(user: int, group: int) -> None:
+    """Become that user, with no other group and no right of root's; and undumpable, so that no other process of the
+    user's can trace this one (ptrace(2)). Raises OSError.
+    """
+    _become(user, group, 0)
+    _done(_libc.prctl(_DUMPABLE, 0, 0, 0, 0))
+
+
+def may_read(user: int, group: int, path: str) -> bool:
+    """Whether that user, with no other group than this, may read a file."""
+    words = ("test", "-r", path)
+    return subprocess.run(words, user=user, group=group, extra_groups=[], cwd="/", check=False).returncode == 0
+
+
+def _become(user: int, group: int, kept: int) -> None:
+    """Become that user, with these capabilities. Raises OSError."""
     os.setgroups([])
     os.setresgid(group, group, group)
     os.setresuid(user, user, user)
     header = struct.pack("=Ii", _VERSION_3, 0)
-    rights = struct.pack("=6I", _READ_ALL, _READ_ALL, 0, 0, 0, 0)  # effective, permitted, inheritable; upper halves
-    _done(libc.capset(header, rights))
-    _done(libc.prctl(_NO_NEW_RIGHTS, 1, 0, 0, 0))
+    rights = struct.pack("=6I", kept, kept, 0, 0, 0, 0)  # effective, permitted, inheritable; upper halves
+    _done(_libc.capset(header, rights))
+    _done(_libc.prctl(_NO_NEW_RIGHTS, 1, 0, 0, 0))
 
 
-def _invoking(environment: Mapping[str, str]) -> tuple[int, int]:
+def invoking(environment: Mapping[str, str]) -> tuple[int, int]:
     """The user and the group who became root by sudo(8); zeros without them."""
     words = environment.get("SUDO_UID", ""), environment.get("SUDO_GID", "")
     user, group = (int(word) if word.isdecimal() else 0 for word in words)

@@ -19,25 +19,27 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from gilk.version import VERSION
-from gilk.web import children, manual
+from gilk.web import manual
 from gilk.web.answers import answering, given, not_routed, whole_number
 from gilk.web.assets import Assets
 from gilk.web.audit import Audit
-from gilk.web.children import ServerChild, ToldError
+from gilk.web.children import Children, ServerChild, ToldError
 from gilk.web.commands import d_commands
 from gilk.web.costs import CostPages
 from gilk.web.d_routes import DPages, check_text
 from gilk.web.experiments import ExperimentPages
 from gilk.web.following import FollowedSession
-from gilk.web.grants import KERNEL, LAB, Grants, identity_of, identity_of_file, is_machine, ssh_host, title_of
+from gilk.web.grants import KERNEL, LAB, Grants, is_machine, ssh_host, title_of
 from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
 from gilk.web.instruments import InstrumentPages, requests_of
 from gilk.web.keys import Keys
 from gilk.web.live import live
 from gilk.web.machine import WindowMachine
 from gilk.web.printed import printed
+from gilk.web.reach import ReachQuestions
 from gilk.web.sessions import Sessions
 from gilk.web.sources import source
+from gilk.web.starting import OwnStarting, Starting
 from gilk.web.tables import table_routes
 from gilk.web.timed import TimedWorkers
 from gilk.web.traces import TracePages
@@ -55,20 +57,29 @@ PAGES: Final = (
 
 
 class Window:
-    """The state of the server, and the handlers of most routes."""
+    """The state of the server, and the handlers of most routes.
 
-    def __init__(self, grants: Grants, keys: Keys, audit: Audit, assets: Assets) -> None:
-        self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
-        self.sessions = Sessions()
+    ``starting`` starts its programs; by default they are children of this process. ``starter``: the pid of the
+    process that does, 0 for this one.
+    """
+
+    def __init__(
+        self, grants: Grants, keys: Keys, audit: Audit, assets: Assets, starting: Starting | None = None,
+        starter: int = 0,
+    ) -> None:  # fmt: skip
+        self.grants, self.keys, self.audit, self.assets, self._starter = grants, keys, audit, assets, starter
+        self.children = Children(starting or OwnStarting(grants))
+        self.reach = ReachQuestions(self.children)
+        self.sessions = Sessions(self.children)
         self.following = FollowedSession(self.sessions)
-        self.machine = WindowMachine(grants.machine)
-        self.d = DPages(grants, self.machine)
-        self._files = TimedWorkers("gilk.web.file_worker", _TOO_SLOW)
-        self.traces = TracePages(grants, self._files)
-        self.tracing = TracingPages(grants, self.sessions, audit)
-        self.costs = CostPages(grants.acts)
-        self.experiments = ExperimentPages(grants, self.sessions, audit, self._files)
-        self.instruments = InstrumentPages(grants, self.sessions, audit, self.costs)
+        self.machine = WindowMachine(grants.machine, self.children)
+        self.d = DPages(grants, self.children, self.reach, self.machine)
+        self._files = TimedWorkers(self.children, "file_worker", _TOO_SLOW)
+        self.traces = TracePages(grants, self.reach, self._files)
+        self.tracing = TracingPages(grants, self.reach, self.sessions, audit)
+        self.costs = CostPages(grants.acts, self.children)
+        self.experiments = ExperimentPages(grants, self.reach, self.sessions, audit, self._files)
+        self.instruments = InstrumentPages(grants, self.children, self.reach, self.sessions, audit, self.costs)
         self._workers: dict[str, ServerChild] = {}
         self.surveys: dict[str, str] = {}  # by target and image, the state of the survey
 
@@ -76,12 +87,15 @@ class Window:
         """The worker for a role: one looks things up, another makes surveys, which take longer."""
         worker = self._workers.get(role)
         if worker is None or worker.process.returncode is not None:
-            worker = self._workers[role] = await children.begun("gilk.web.worker")
+            worker = self._workers[role] = await self.children.begun("worker")
         return worker
 
     async def _asked(self, what: str, *, target: str, **asked: Any) -> Json:
-        """The answer of the worker that looks things up, or of the machine about its kernel. Raises ToldError."""
+        """The answer of the worker that looks things up, or of the machine about its kernel. Raises ToldError,
+        TargetError.
+        """
         if is_machine(target):
+            self.grants.check_machine(target)
             return await self.machine.ask(what, target=KERNEL, **asked)
         worker = await self._worker("look")
         return await worker.ask(what, target=target, **asked)
@@ -97,6 +111,7 @@ class Window:
         self.instruments.stop()
         self.costs.stop()
         self._files.stop()
+        self.reach.stop()
         for worker in self._workers.values():
             worker.kill()
 
@@ -115,31 +130,22 @@ class Window:
     # Twins.
 
     async def index(self, _request: Request) -> Json:
-        found = await asyncio.to_thread(self.grants.processes)
-        programs, more = await asyncio.to_thread(self.grants.programs)
         return {
+            **await self.reach.ask("processes"),
+            **await self.reach.ask("files"),
             "version": VERSION,
             "acts": self.keys.acts,
             "kernel": self.grants.kernel,
             "machine": {"name": self.machine.name, "title": title_of(self.machine.name), "state": self.machine.state}
             if self.grants.machine
             else None,
-            "processes": [
-                {"id": identity_of(one), "pid": one.pid, "names": sorted(one.names), "user": one.user} for one in found
-            ],
-            "programs": [{"id": identity_of_file(path), "path": str(path)} for path in programs],
-            "programs_left_out": more,
-            "experiments": [
-                {"id": identity_of_file(path), "name": path.name, "folder": str(path.parent)}
-                for path in await asyncio.to_thread(self.grants.experiment_files)
-            ],
             "experiment_folders": [str(path) for path in self.grants.experiments],
             "sessions": [session.shown() for session in self.sessions.all()],
         }
 
     async def doctor(self, _request: Request) -> Json:
         """The findings of `gilk doctor --json`, which runs in a process of its own because it tries things out."""
-        found = await printed("gilk", "doctor", "--json")
+        found = await printed(self.children.starting, "doctor")
         if found is None:
             raise ToldError("doctor-failed", "gilk doctor did not answer", "run it in a terminal", 500)
         return {**found, "command": "gilk doctor"}
@@ -164,7 +170,7 @@ class Window:
             "drops": sum(session.state.get("drops", 0) for session in under_way),
             "unknown": sum(not session.state.get("cost") for session in under_way),
             "probes": round(sum((each.state.get("cost") or {}).get("ns", 0) for each in self.sessions.all()) / 1e9, 6),
-            "processor": round(await asyncio.to_thread(own_time), 3),
+            "processor": round(await asyncio.to_thread(own_time, self._starter), 3),
             "at": round(time.monotonic(), 3),
         }
 
@@ -172,16 +178,18 @@ class Window:
         return {"version": VERSION, "licence": "LGPL-2.1-or-later", "audit": str(self.audit.path), "scripts": "ours"}
 
     async def target(self, request: Request) -> Json:
-        name = self.grants.target(identity := request.path_params["target"])
+        identity = request.path_params["target"]
+        reached = await self.reach.target(identity)
+        name = reached.name
         machine = await self.machine.shown() if is_machine(name) else None
         there = machine is None or machine["state"] == "up"
-        found = await self._asked("images", target=name) if there else {"images": []}
+        found = await self._asked("images", target=identity) if there else {"images": []}
         sessions = [each.shown() for each in self.sessions.all() if each.target == identity]
         return {
             **found,
             "id": identity,
             "name": name,
-            "title": title_of(name),
+            "title": reached.title,
             "machine": machine,
             "sessions": sessions,
             "surveys": self._surveys_of(identity),
@@ -191,29 +199,31 @@ class Window:
         return {key.split("\n")[1]: state for key, state in self.surveys.items() if key.split("\n")[0] == identity}
 
     async def symbols(self, request: Request) -> Json:
-        name, asked = self.grants.target(request.path_params["target"]), request.query_params
+        target, asked = request.path_params["target"], request.query_params
         image = asked.get("image", "")
         found = await self._asked(
-            "symbols", target=name, image=image, query=asked.get("q", ""), sort=asked.get("sort", "match"),
+            "symbols", target=target, image=image, query=asked.get("q", ""), sort=asked.get("sort", "match"),
             only=asked.get("only", ""), first=whole_number(asked.get("first", "0")),
         )  # fmt: skip
+        name = (await self.reach.target(target)).name
         survey = self.surveys.get(f"{request.path_params['target']}\n{image}", "")
         return {**found, "image": image, "query": asked.get("q", ""), "survey": survey,
                 "command": _looking("scan", name, f"{image}:*" if image else "*", "--list")}  # fmt: skip
 
     async def function(self, request: Request) -> Json:
-        name, asked = self.grants.target(request.path_params["target"]), request.query_params
+        target, asked = request.path_params["target"], request.query_params
         image, address = asked.get("image", ""), asked.get("at", "")
-        found = await self._asked("function", target=name, image=image, address=address)
+        found = await self._asked("function", target=target, image=image, address=address)
+        name = (await self.reach.target(target)).name
         where = f"{image}:{address}" if image else address
         return {**found, "pattern": image, "command": _looking("cfg", name, where)}
 
     async def source(self, request: Request) -> Json:
         """The source lines of a function, each with the blocks that have code of it."""
-        name, asked = self.grants.target(request.path_params["target"]), request.query_params
+        target, asked = request.path_params["target"], request.query_params
         image, address = asked.get("image", ""), asked.get("at", "")
-        found = await self._asked("function", target=name, image=image, address=address)
-        return await asyncio.to_thread(source, self.grants, found, asked.get("file", ""))
+        found = await self._asked("function", target=target, image=image, address=address)
+        return await source(self.reach, found, asked.get("file", ""))
 
     async def session(self, request: Request) -> Json:
         return self.sessions.get(whole_number(request.path_params["number"])).shown()
@@ -225,16 +235,16 @@ class Window:
         again.
         """
         asked = await given(request, target=str, image=str)
-        name, key = self.grants.target(asked["target"]), f"{asked['target']}\n{asked['image']}"
+        name, key = (await self.reach.target(asked["target"])).name, f"{asked['target']}\n{asked['image']}"
         command = _looking("scan", name, *([f"{asked['image']}:*"] if asked["image"] else []))
         self.audit.note("survey", command)
         self.surveys[key] = "under way"
         try:
             if is_machine(name):
-                found = await self._asked("survey", target=name, image=asked["image"])
+                found = await self._asked("survey", target=asked["target"], image=asked["image"])
             else:
                 worker = await self._worker("survey")
-                found = await worker.ask("survey", target=name, image=asked["image"])
+                found = await worker.ask("survey", target=asked["target"], image=asked["image"])
         except ToldError as error:
             self.surveys[key] = f"{error.message} ({error.slug})"
             raise
@@ -250,9 +260,8 @@ class Window:
 
     async def preview(self, request: Request) -> Json:
         asked = await given(request, target=str, requests=list)
-        name = self.grants.target(asked["target"])
         requests = [each.text for each in requests_of(asked["requests"])]
-        return await self._asked("preview", target=name, requests=requests)
+        return await self._asked("preview", target=asked["target"], requests=requests)
 
     async def begin_machine(self, request: Request) -> Json:
         return await self.instruments.begin_in_machine(request, self.machine)
@@ -285,10 +294,10 @@ class Window:
         """Run a D program in a process."""
         asked = await given(request, target=str, text=str)
         hint = "a program in a kernel is begun at /session/machine/d"
-        pid = self.grants.process(asked["target"], "that is no process", hint)
+        target = await self.reach.process(asked["target"], "that is no process", hint)
         check_text(asked["text"])
-        session = self.sessions.begin_d(asked["target"], title_of(f"pid:{pid}"), asked["text"])
-        return (await self.audit.noted(session, d_commands(int(pid), asked["text"])["command"])).shown()
+        session = self.sessions.begin_d(asked["target"], target.title, asked["text"])
+        return (await self.audit.noted(session, d_commands(int(target.pid), asked["text"])["command"])).shown()
 
     async def begin_machine_d(self, request: Request) -> Json:
         """Run a D program in the kernel of the machine, and a command there, if there is one."""

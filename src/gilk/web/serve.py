@@ -25,6 +25,7 @@ from gilk.web.door import door
 from gilk.web.grants import Grants
 from gilk.web.guard import Gate
 from gilk.web.keys import Keys
+from gilk.web.separation import RootStarting, separated
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG: Final = 128
@@ -59,14 +60,17 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
         )  # fmt: skip
     began = time.time()
     audit = Audit(settings.audit or usual_place())
-    with _listening(settings) as (listener, shown):
+    with (
+        _listening(settings) as (listener, shown),
+        separated(settings.grants, audit.file, settings.socket) as starter,
+    ):
         keys = Keys(settings.grants.acts)
-        window = routes.Window(settings.grants, keys, audit, files)
         gate = Gate(keys, None if settings.socket else peer.trusted_users())
+        window = routes.Window(settings.grants, keys, audit, files, starter, starter.pid if starter else 0)
         with windows.listening(
             lambda: {"address": str(settings.socket or shown), "since": began, "sessions": window.sessions.under_way}
         ):
-            asyncio.run(_served(window, gate, listener, lambda: ready(f"{shown}/#key={keys.make()}")))
+            asyncio.run(_served(window, gate, listener, lambda: ready(f"{shown}/#key={keys.make()}"), starter))
 
 
 @contextlib.contextmanager
@@ -78,7 +82,8 @@ def _listening(settings: Settings) -> Iterator[tuple[socket.socket, str]]:
     finally:
         listener.close()
         if settings.socket is not None:
-            settings.socket.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the starter has removed it where this process may not
+                settings.socket.unlink()
 
 
 def _loopback(port: int) -> socket.socket:
@@ -108,7 +113,10 @@ def _unix(path: Path) -> socket.socket:
     return listener
 
 
-async def _served(window: routes.Window, gate: Gate, listener: socket.socket, ready: Callable[[], None]) -> None:
+async def _served(
+    window: routes.Window, gate: Gate, listener: socket.socket, ready: Callable[[], None], starter: RootStarting | None
+) -> None:
+    """Serve until a signal, or until the starter has gone, if there is one. Raises GilkError `starter-gone`."""
     config = uvicorn.Config(
         routes.application(window, gate), log_level="error", access_log=False, lifespan="off", ws_max_size=_MESSAGE,
         limit_concurrency=_MOST_AT_ONCE, server_header=False, proxy_headers=False, ws="websockets-sansio",
@@ -117,18 +125,23 @@ async def _served(window: routes.Window, gate: Gate, listener: socket.socket, re
         config.load()
         config.http_protocol_class = door(gate.users, config.http_protocol_class)
     server = _Server(config)
+    gone = starter.listen() if starter is not None else None
     async with _ended_by_signals() as end:
         task = asyncio.create_task(server.serve([listener]))
         while not server.started and not task.done():
             await asyncio.sleep(0.01)
         window.start()
         ready()
-        waiting = asyncio.create_task(end.wait())
-        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        ends = [asyncio.create_task(each.wait()) for each in (end, *([gone] if gone else []))]
+        await asyncio.wait((task, *ends), return_when=asyncio.FIRST_COMPLETED)
         await window.stop()
         server.should_exit = server.force_exit = True
-        waiting.cancel()
+        for each in ends:
+            each.cancel()
         await task
+    if gone is not None and gone.is_set():
+        why = "the process that starts the window's programs was killed; everything has been taken out"
+        raise GilkError("starter-gone", why, "start the window again")
 
 
 class _Server(uvicorn.Server):

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
 from gilk.values import dataclass
-from gilk.web import children
-from gilk.web.children import ToldError
+from gilk.web.children import Children, ToldError
 from gilk.web.commands import PaneRequest, d_commands, machine_command, machine_python, run_command, run_python, values
-from gilk.web.grants import born, identity_of_file
+from gilk.web.grants import identity_of_file, number_and_birth
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
 Json = dict[str, Any]
@@ -122,8 +121,14 @@ def _pid(target: str) -> str:
     return target.split("-")[1]
 
 
+def _born(target: str) -> dict[int, int]:
+    """The birth of the process with that identity, by its number."""
+    return dict((number_and_birth(target),))
+
+
 class Sessions:
-    def __init__(self) -> None:
+    def __init__(self, children: Children) -> None:
+        self._children = children
         self._all: dict[int, WebSession] = {}
         self._last = 0
 
@@ -152,8 +157,8 @@ class Sessions:
         command, python = run_command(pid, requests, text), run_python(pid, requests)
         names = tuple(each.text for each in requests)
         made = WebSession(self._last + 1, target, title, names, command, python, time.time())
-        given: Json = {"requests": values(requests), "text": text, "processes": {int(pid): born(target)}}
-        return await self._begun(made, "gilk.web.host", **given)
+        given: Json = {"requests": values(requests), "text": text, "processes": _born(target)}
+        return await self._begun(made, "host", **given)
 
     async def begin_machine(
         self, machine: SessionMachine, title: str, requests: Sequence[PaneRequest], workload: str, text: str = ""
@@ -178,7 +183,7 @@ class Sessions:
         same = d_commands(int(pid), text)
         made = WebSession(self._last + 1, target, title, (text,), same["command"], same["python"], time.time())
         made.state = {"printed": "", "bytes": 0, "aggregations": []}  # pages recognise a D program by this member
-        return await self._begun(made, "gilk.web.d_host", text=text, processes={int(pid): born(target)})
+        return await self._begun(made, "d_host", text=text, processes=_born(target))
 
     async def begin_machine_d(self, machine: SessionMachine, title: str, text: str, workload: str) -> WebSession:
         """A D program in the kernel of a machine; for ``workload`` see `begin_machine`.
@@ -195,12 +200,9 @@ class Sessions:
         self._keep(made, begun["host"], machine)
         return made
 
-    async def begin_experiment(
-        self, identity: str, file: Path, text: str, found: Json, processes: Mapping[int, int]
-    ) -> WebSession:
+    async def begin_experiment(self, identity: str, file: Path, text: str, found: Json) -> WebSession:
         """A session that runs an experiment. ``text`` is the content of its file, ``found`` what file_worker.py has
-        found in it. ``processes``: the births of the processes within reach, by pid. Raises ToldError; then nothing has
-        changed.
+        found in it. Raises ToldError; then nothing has changed.
         """
         names = tuple(each["name"] for each in found["values"]["instruments"])
         made = WebSession(
@@ -209,7 +211,7 @@ class Sessions:
         )  # fmt: skip
         made.state = {"printed": "", "bytes": 0, "planned": found["values"], "folder": str(file.parent)}
         given = {"text": text, "file": file.name, "directory": str(file.parent)}
-        return await self._begun(made, "gilk.web.experiment_host", **given, processes=dict(processes))
+        return await self._begun(made, "experiment_host", **given)
 
     async def begin_trace(self, target: str, title: str, asked: TraceAsked, file: Path) -> WebSession:
         """Trace a process into a file. Raises ToldError; then nothing has changed."""
@@ -222,7 +224,7 @@ class Sessions:
         made.state = {"trace": {"id": identity_of_file(file), "name": file.name}}
         given: Json = {"start": asked.start, "stop": asked.stop, "scope": list(asked.scope), "skip": list(asked.skip)}
         given |= {"everything": asked.everything, "depth": asked.depth, "file": str(file)}
-        return await self._begun(made, "gilk.web.trace_host", **given, processes={int(pid): born(target)})
+        return await self._begun(made, "trace_host", **given, processes=_born(target))
 
     async def begin_machine_trace(
         self, machine: SessionMachine, title: str, asked: KernelTraceAsked, file: Path
@@ -240,8 +242,8 @@ class Sessions:
         self._keep(made, begun["host"], machine)
         return made
 
-    async def _begun(self, made: WebSession, module: str, **given: Any) -> WebSession:
-        child = await children.begun(module, made.told, made.gone)
+    async def _begun(self, made: WebSession, program: str, **given: Any) -> WebSession:
+        child = await self._children.begun(program, made.told, made.gone)
         begun = await child.ask("begin", **given)
         self._keep(made, begun["host"], child)
         return made

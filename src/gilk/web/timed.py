@@ -6,21 +6,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from gilk.web import children
-from gilk.web.children import ServerChild, ToldError
+from gilk.web.children import GONE, Children, ServerChild, ToldError
 
 Json = dict[str, Any]
 _BEGINS_WITHIN: Final = 60.0  # the seconds that a worker may take to begin, on a busy machine
 
 
 class TimedWorkers:
-    """Workers of one module, one for each role. Each is asked one question after the other, so that a question has all
-    of its time. The module must also answer ``ready``. ``said``: by role, the last state that a worker has sent
+    """Workers of one program, one for each role. Each is asked one question after the other, so that a question has all
+    of its time. It must also answer ``ready``. ``said``: by role, the last state that a worker has sent
     unasked.
     """
 
-    def __init__(self, module: str, too_slow: ToldError) -> None:
-        self._module, self._too_slow = module, too_slow
+    def __init__(self, children: Children, program: str, too_slow: ToldError) -> None:
+        self._children, self._program, self._too_slow = children, program, too_slow
         self._workers: dict[str, ServerChild] = {}
         self._free: dict[str, asyncio.Lock] = {}
         self.said: dict[str, Json] = {}
@@ -55,10 +54,12 @@ class TimedWorkers:
         """A worker that has begun; the time for that does not count for the question. Raises ToldError `child-gone`."""
         worker = self._workers.get(role)
         if worker is None or worker.process.returncode is not None:
-            worker = self._workers[role] = await children.begun(self._module, lambda state: self._say(role, state))
+            worker = self._workers[role] = await self._children.begun(
+                self._program, lambda state: self._say(role, state)
+            )
             try:
                 await asyncio.wait_for(worker.ask("ready"), _BEGINS_WITHIN)
             except TimeoutError:
                 self._end(role)
-                raise children.GONE from None
+                raise GONE from None
         return worker

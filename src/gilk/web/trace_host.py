@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The process that makes a trace for the window: all calls from one event to another, as `gilk trace` records them.
 
-    python -m gilk.web.trace_host READING WRITING
+    python -m gilk.web.trace_host READING WRITING GRANTS
 
 The first message has the process, the file, and the scope. The protocol is that of host.py.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,9 @@ from typing import Any, Final
 from gilk.api.runs import Progress
 from gilk.api.traces import Tracing, prepare_trace, trace_report_of_file
 from gilk.errors import GilkError
+from gilk.web.checked import Check, first_given, free, in_one_process, trace_file
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
-from gilk.web.grants import check_born
+from gilk.web.grants import Grants, taken
 from gilk.web.host import ServerSaid, leave
 from gilk.web.summing import LeftOutError, SummingUp
 
@@ -48,13 +50,13 @@ def trace_state(progress: Progress) -> Json:
     return {**numbers, "doing": progress.what}
 
 
-def begun(given: Json) -> Tracing:
+def begun(grants: Grants, given: Json) -> Tracing:
     """Prepare the trace, which then waits for its start event. Raises GilkError; then nothing has changed."""
-    ((pid, born),) = ((int(pid), born) for pid, born in given["processes"].items())
+    pid, born = given["processes"]
     asked = {name: given[name] for name in ("start", "stop", "scope", "skip", "everything", "depth")}
     running = prepare_trace([pid], output=given["file"], **asked)
     try:
-        check_born(pid, born)
+        grants.check_process(pid, born)  # again, now that no other process can get its number
     except GilkError:
         running.abort()
         raise
@@ -100,12 +102,19 @@ def traced_report(running: Tracing, trouble: list[str], summing: SummingUp) -> J
     return {**report, "kept": running.output is not None and Path(running.output).exists()}
 
 
+def _beginning(grants: Grants, given: Json) -> Json:
+    return in_one_process(grants, trace_file(grants, given))
+
+
+CHECKS: Final[Mapping[str, Check]] = {"begin": _beginning, "end": free}
+
+
 def main() -> None:
-    channel = ServerChannel.given()
+    channel, grants = ServerChannel.given(), taken()
     signal.signal(signal.SIGTERM, leave)
     try:
         first = channel.receive()
-        running = begun(first["given"])
+        running = begun(grants, first_given(grants, first, CHECKS))
     except GilkError as error:
         channel.send({"id": first["id"], "error": told(error)})
     except ServerEnded:

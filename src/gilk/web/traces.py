@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 import shlex
-import stat
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +13,12 @@ from starlette.requests import Request
 
 from gilk.web.answers import while_there, whole_number
 from gilk.web.children import ToldError
-from gilk.web.grants import Grants, identity_of_file
+from gilk.web.grants import Grants
+from gilk.web.reach import ReachQuestions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
 _OPENS_WITHIN: Final = 600.0  # in seconds, for reading a file; ten million calls take minutes on a slow machine
-_MOST_FILES: Final = 500  # the most files that are listed
 _LONGEST: Final = 200  # the most characters of a search
 _MOST_FOUND: Final = 100  # the most differences of each sort
 _ANSWERS_WITHIN: Final = 60.0  # the seconds that a question in SQL may take, once the file is read
@@ -37,29 +35,15 @@ PLOTS: Final = {
 
 
 class TracePages:
-    def __init__(self, grants: Grants, workers: TimedWorkers) -> None:
-        self._grants, self._workers = grants, workers
+    def __init__(self, grants: Grants, reach: ReachQuestions, workers: TimedWorkers) -> None:
+        self._grants, self._reach, self._workers = grants, reach, workers
 
     async def index(self, _request: Request) -> Json:
         """The files of samples in the given directories, the newest first."""
-        found, left_out = await asyncio.to_thread(self._files)
-        return {"files": found, "left_out": left_out, "folders": [str(each) for each in self._grants.folders]}
-
-    def _files(self) -> tuple[list[Json], int]:
-        rows = []
-        for path in (path for folder in self._grants.folders for path in folder.glob("*.parquet")):
-            try:
-                about = path.lstat()
-            except OSError:
-                continue
-            if stat.S_ISREG(about.st_mode):
-                rows.append({"id": identity_of_file(path), "name": path.name, "folder": str(path.parent),
-                             "bytes": about.st_size, "changed": int(about.st_mtime)})  # fmt: skip
-        rows.sort(key=lambda row: (-int(str(row["changed"])), str(row["name"])))
-        return rows[:_MOST_FILES], max(0, len(rows) - _MOST_FILES)
+        return {**await self._reach.ask("samples"), "folders": [str(each) for each in self._grants.folders]}
 
     async def timeline(self, request: Request) -> Json:
-        path = self._file(request.path_params["file"])
+        path = await self._file(request.path_params["file"])
         found = await while_there(request, self._asked("timeline", path=str(path)))
         python = f"import gilk\n\ntrace = gilk.read({str(path)!r})\nprint(trace.flow.table)"
         same = {"command": shlex.join(["gilk", "show", str(path), "--html"]), "python": python}
@@ -69,50 +53,50 @@ class TracePages:
         """The number of samples that have been read for an index that is being made, and that of all; both 0 if none
         is.
         """
-        self._file(request.path_params["file"])
+        await self._file(request.path_params["file"])
         return {"done": 0, "of": 0, **self._workers.said.get("trace", {})}
 
     async def tile(self, request: Request) -> Json:
         asked = request.query_params
         numbers = {name: _number(asked.get(name, "0")) for name in ("zoom", "number", "chunk")}
-        path = self._file(request.path_params["file"])
+        path = await self._file(request.path_params["file"])
         return await self._asked("tile", path=str(path), **numbers, query=_query(asked.get("q", "")))
 
     async def call(self, request: Request) -> Json:
-        path = self._file(request.path_params["file"])
+        path = await self._file(request.path_params["file"])
         return await self._asked("call", path=str(path), number=whole_number(request.query_params.get("call", "0")))
 
     async def view(self, request: Request) -> Json:
-        asked, path = request.query_params, self._file(request.path_params["file"])
+        asked, path = request.query_params, await self._file(request.path_params["file"])
         begin, end = (_number(asked.get(name, "0")) for name in ("from", "to"))
         return await self._asked("view", path=str(path), begin=begin, end=end)
 
     async def find(self, request: Request) -> Json:
-        asked, path = request.query_params, self._file(request.path_params["file"])
+        asked, path = request.query_params, await self._file(request.path_params["file"])
         query, after = _query(asked.get("q", "")), _number(asked.get("after", "-1"))
         return await self._asked("find", path=str(path), query=query, after=after, back=asked.get("back", "") == "1")
 
     async def diff(self, request: Request) -> Json:
         """The findings of `gilk diff`."""
         asked = request.query_params
-        a, b = (self._file(asked.get(side, "")) for side in ("a", "b"))
+        a, b = [await self._file(asked.get(side, "")) for side in ("a", "b")]
         factor = _factor(asked.get("slower", "0"))
         found = await self._asked("compared", a=str(a), b=str(b), factor=factor, limit=_MOST_FOUND)
         return {**found, "a": {"id": asked.get("a"), "name": a.name}, "b": {"id": asked.get("b"), "name": b.name}}
 
     async def tree(self, request: Request) -> Json:
-        path, node = self._file(request.path_params["file"]), _number(request.query_params.get("node", "-1"))
+        path, node = await self._file(request.path_params["file"]), _number(request.query_params.get("node", "-1"))
         found = await while_there(request, self._asked("tree", path=str(path), node=node))
         python = f"import gilk\n\nflow = gilk.read({str(path)!r}).flow\nprint(flow.table, flow.self_times)"
         return {**self._named(request, path), **found, **_same(["show", str(path), "--tree"], python)}
 
     async def flame(self, request: Request) -> Json:
-        path, node = self._file(request.path_params["file"]), _number(request.query_params.get("node", "-1"))
+        path, node = await self._file(request.path_params["file"]), _number(request.query_params.get("node", "-1"))
         found = await while_there(request, self._asked("flame", path=str(path), node=node))
         return {**self._named(request, path), **found, **_same(["show", str(path), "--flame", "flame.svg"])}
 
     async def anomalies(self, request: Request) -> Json:
-        path, least = self._file(request.path_params["file"]), _number(request.query_params.get("least", "1000"))
+        path, least = await self._file(request.path_params["file"]), _number(request.query_params.get("least", "1000"))
         if least < 0:
             raise ToldError("bad-request", "a time is not less than nothing")
         asking = self._workers.answer("ask", _OPENS_WITHIN, "anomalies", path=str(path), least=least, limit=_MOST_FOUND)
@@ -120,7 +104,7 @@ class TracePages:
 
     async def plot(self, request: Request) -> Json:
         """A picture of `gilk plot` as numbers."""
-        path, asked = self._file(request.path_params["file"]), request.query_params
+        path, asked = await self._file(request.path_params["file"]), request.query_params
         chosen = {name: asked.get(name, words[0]) for name, words in PLOTS.items()}
         wrong = [value for name, value in chosen.items() if value not in PLOTS[name]]
         if wrong:
@@ -130,7 +114,7 @@ class TracePages:
         return {**self._named(request, path), "asked": {**chosen, "of": of}, **await while_there(request, asking)}
 
     async def sql(self, request: Request) -> Json:
-        path, sql = self._file(request.path_params["file"]), request.query_params.get("q", "")
+        path, sql = await self._file(request.path_params["file"]), request.query_params.get("q", "")
         if len(sql) > _LONGEST_SQL:
             raise ToldError("bad-request", f"a question has at most {_LONGEST_SQL} letters", "gilk query takes any")
         return {**self._named(request, path), "sql": sql, **await while_there(request, self._answered(path, sql))}
@@ -143,8 +127,8 @@ class TracePages:
     def _named(self, request: Request, path: Path) -> Json:
         return {"id": request.path_params["file"], "file": str(path), "name": path.name}
 
-    def _file(self, identity: str) -> Path:
-        path = self._grants.file(identity)
+    async def _file(self, identity: str) -> Path:
+        path = await self._reach.file(identity)
         if path.suffix != ".parquet":
             raise ToldError("not-samples", f"{path} is no file of samples (NAME.parquet)", "gilk run -o makes one")
         return path

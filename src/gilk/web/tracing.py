@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The page on which a trace of a process is begun: which functions are followed, from which event to which.
 
-The server chooses the file's name, in the one directory that was granted for traces; the browser has no say in it.
+The window chooses the file's name, in the one directory that was granted for traces; the browser has no say in it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +18,11 @@ from gilk.web.answers import given, whole_number
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
+from gilk.web.files import plain
 from gilk.web.frames import told
 from gilk.web.grants import Grants, is_machine, title_of
 from gilk.web.machine import WindowMachine
+from gilk.web.reach import ReachedTarget, ReachQuestions
 from gilk.web.sessions import Sessions
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
@@ -35,29 +34,28 @@ _OTHERS: Final = (event.Signal, event.Key)
 
 
 class TracingPages:
-    def __init__(self, grants: Grants, sessions: Sessions, audit: Audit) -> None:
-        self._grants, self._sessions, self._audit = grants, sessions, audit
+    def __init__(self, grants: Grants, reach: ReachQuestions, sessions: Sessions, audit: Audit) -> None:
+        self._grants, self._reach, self._sessions, self._audit = grants, reach, sessions, audit
 
     async def page(self, request: Request) -> Json:
         """The process, and the trace of the address as a command and in Python; or the problem that it has. For a
         machine the same about its kernel.
         """
         if is_machine(request.path_params["target"]):
-            return self._page_of_machine(request)
+            return await self._page_of_machine(request)
         identity, query = request.path_params["target"], request.query_params
-        pid = self._pid(identity)
+        target = await self._process(identity)
         asked = _checked(
             query.get("start", "now"), query.get("stop", "for:2s"), query.getlist("scope"), query.getlist("skip"),
             whole_number(query.get("depth", "0")), query.get("all", "") == "1",
         )  # fmt: skip
-        title = title_of(f"pid:{pid}")
-        file = self._example(title)
+        file, pid = self._example(target.title), target.pid
         same = {"command": asked.command(pid, file), "python": asked.python(pid, file)}
-        return {**self._about(identity, title), "pid": int(pid), "problem": _problem(asked), **same}
+        return {**self._about(identity, target.title), "pid": int(pid), "problem": _problem(asked), **same}
 
-    def _page_of_machine(self, request: Request) -> Json:
+    async def _page_of_machine(self, request: Request) -> Json:
         identity, query = request.path_params["target"], request.query_params
-        title = title_of(self._grants.target(identity))
+        title = (await self._reach.target(identity)).title
         asked = _checked_of_kernel(
             query.get("start", "now"), query.get("stop", "for:2s"), query.getlist("scope"),
             whole_number(query.get("depth", "0")), query.get("workload", ""), identity,
@@ -72,7 +70,7 @@ class TracingPages:
 
     def _example(self, title: str) -> Path:
         """The file that a shown command names."""
-        return (self._grants.traces or Path()) / f"{_plain(title)}.parquet"
+        return (self._grants.traces or Path()) / f"{plain(title)}.parquet"
 
     async def begin_in_machine(self, request: Request, machine: WindowMachine) -> Json:
         """Trace the kernel of a machine into a new file, while a command runs there, if there is one."""
@@ -89,22 +87,19 @@ class TracingPages:
         """The file for a trace. Raises ToldError if its events are wrong, or there is no directory for it."""
         if (problem := _problem(asked)) is not None:
             raise ToldError(**problem)
-        if self._grants.traces is None:
-            raise ToldError("not-granted", "this window has no directory for traces", "gilk web --traces DIR")
-        return await asyncio.to_thread(_free, self._grants.traces, _plain(name))
+        return Path((await self._reach.ask("new_trace", title=name))["path"])
 
     async def begin(self, request: Request) -> Json:
         """Trace a process into a new file. Raises ToldError."""
         found = await given(request, target=str, start=str, stop=str, scope=list, skip=list, depth=int, all=bool)
-        pid = self._pid(found["target"])
+        target = await self._process(found["target"])
         asked = _checked(found["start"], found["stop"], found["scope"], found["skip"], found["depth"], found["all"])
-        title = title_of(f"pid:{pid}")
-        file = await self._new(asked, title)
-        session = self._sessions.begin_trace(found["target"], title, asked, file)
-        return (await self._audit.noted(session, asked.command(pid, file))).shown()
+        file = await self._new(asked, target.title)
+        session = self._sessions.begin_trace(found["target"], target.title, asked, file)
+        return (await self._audit.noted(session, asked.command(target.pid, file))).shown()
 
-    def _pid(self, identity: str) -> str:
-        return self._grants.process(
+    async def _process(self, identity: str) -> ReachedTarget:
+        return await self._reach.process(
             identity, "the window traces processes and the kernel of --on", "gilk web --on here, or lab"
         )
 
@@ -144,15 +139,3 @@ def _problem(asked: TraceAsked | KernelTraceAsked) -> Json | None:
             message = f"{text}: the window waits for no signals and no keys"
             return told(UsageError("not-granted", message, "gilk trace does"))
     return None
-
-
-def _plain(title: str) -> str:
-    """A word as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9_.]+", "-", title).strip("-.")[:60] or "trace"
-
-
-def _free(folder: Path, name: str) -> Path:
-    """The path of a file that does not exist yet."""
-    stem = f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-    names = (folder / f"{stem}{f'-{number}' if number else ''}.parquet" for number in range(1000))
-    return next(path for path in names if not path.exists())

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A worker of the server: it reads, analyses and plans, and changes nothing. It answers one question after the other.
 
-python -m gilk.web.worker READING WRITING
+python -m gilk.web.worker READING WRITING GRANTS
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,10 +21,12 @@ from gilk.render.names import learn, readable, with_names
 from gilk.render.survey import REASONS
 from gilk.spec.point import Spec
 from gilk.web import search
-from gilk.web.frames import Answers, ServerChannel, ServerEnded, answered
-from gilk.web.grants import KERNEL
+from gilk.web.checked import Check, checked, of_target
+from gilk.web.frames import Answers, ServerChannel
+from gilk.web.grants import KERNEL, taken
 from gilk.web.limited import limited
 from gilk.web.search import SymbolRow
+from gilk.web.serving import serve
 
 if TYPE_CHECKING:
     from gilk.api.watched_kernel import KernelSubject
@@ -216,14 +219,8 @@ def _row(row: SymbolRow) -> Json:
     }
 
 
-def serve(channel: ServerChannel, answers: Answers) -> None:
-    """Answer questions until the server ends."""
-    try:
-        while True:
-            channel.send(answered(channel.receive(), answers))
-    except ServerEnded:
-        return
+CHECKS: Final[Mapping[str, Check]] = dict.fromkeys(("images", "symbols", "survey", "function", "preview"), of_target)
 
 
 if __name__ == "__main__":
-    serve(ServerChannel.given(), LookAnswers().answers())
+    serve(ServerChannel.given(), checked(taken(), LookAnswers().answers(), CHECKS))
