@@ -180,7 +180,7 @@ class UserProcesses:
                 main = any(each.start <= entry < each.end for each in maps if (each.device, each.inode) == key)
                 yield key, self._named(f"/proc/{tid}/map_files/{at.start:x}-{at.end:x}", _name(at), main, pid)
 
-    def _mapped(self, pid: int) -> tuple[int, list[Mapped], int]:
+    def _mapped(self, pid: int) -> tuple[int, tuple[Mapped, ...], int]:
         """The first thread of a process that has memory, which a main thread that has ended has not; the mappings that
         it shows, none if the process has ended, and the program's entry point."""
         for tid in chain((pid,), self._threads(pid)):
@@ -189,7 +189,7 @@ class UserProcesses:
                     return tid, maps, _entry(self._link.read_file(f"/proc/{tid}/auxv"))
             except OSError:
                 continue
-        return pid, [], 0
+        return pid, (), 0
 
     def _threads(self, pid: int) -> Iterator[int]:
         """The threads of a process, which are looked up when they are asked for."""
