@@ -13,6 +13,7 @@ from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_pr
 from gilk.errors import UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
+from gilk.lang.d.meaning.world import Nothing, Symbol
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
 
@@ -134,3 +135,20 @@ def test_the_library_about_the_process_agrees_with_proc() -> None:
     assert f"process_argc = {len(words)}" in text and f"process_session = {os.getsid(0)}" in text
     alone = libraries._facts(None)
     assert f"process_argc = pid == {os.getpid()} ? {len(words)} : 0;" in alone
+
+
+class Kernel(Nothing):
+    """A kernel with these symbols."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def symbol(self, module: str, name: str) -> Symbol | None:
+        return Symbol(0, None, False) if name in self._names else None
+
+
+def test_a_kernel_without_memory_nodes_has_one() -> None:
+    for world, value in ((Kernel("numa_node"), "`numa_node"), (Kernel("jiffies"), "0")):
+        found = libraries.wanted(["BEGIN { trace(lgrp); }"], (), None, libraries.OF_KERNELS, world)
+        assert f"inline int own_node = {value};\n" in [each.text for each in found]
+        assert [Path(each.name).name for each in found].index("nodes.d") == 0

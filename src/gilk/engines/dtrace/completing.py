@@ -106,7 +106,9 @@ def _all(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWor
 def _understood(consumer: Consumer, source: str, there: Opening) -> PartialProgram:
     options = consumer.options
     directories, own = consumer.library_directories, consumer.own_libraries
-    wanted = [] if options.flag("nolibs") else libraries.wanted([source], directories, consumer.process, own)
+    wanted = (
+        [] if options.flag("nolibs") else libraries.wanted([source], directories, consumer.process, own, consumer.world)
+    )
     found = PartialProgram.begin(Invocation(consumer.macros, options), consumer.world, wanted)
     others = outline(source, there.start).items
     found.add(source[each.start : each.end] for each in others if not _same(each, there.item))

@@ -131,7 +131,11 @@ class Consumer:
         directory = self.options.text("libdir")
         directories = (*self.library_directories, *([directory] if directory else []))
         return libraries.wanted(
-            [text.source.text for text in self.texts], directories, process or self.process, self.own_libraries
+            [text.source.text for text in self.texts],
+            directories,
+            process or self.process,
+            self.own_libraries,
+            self.world,
         )
 
     @property

@@ -22,6 +22,7 @@ from gilk.lang.syntax.source import Source
 from gilk.targets.program import words_of
 
 if TYPE_CHECKING:
+    from gilk.lang.d.meaning.world import World
     from gilk.targets.base import Target
 
 OWN = Path(__file__).parents[2] / "lang" / "d" / "library"
@@ -37,9 +38,11 @@ _COMMON = frozenset(
 
 
 def wanted(
-    programs: Sequence[str], directories: Sequence[str], process: Target | None, own: Path = OWN
+    programs: Sequence[str], directories: Sequence[str], process: Target | None, own: Path = OWN,
+    world: World | None = None,
 ) -> list[Source]:  # fmt: skip
-    """The libraries for the texts ``programs``. ``own``: the directory of gilk's own libraries.
+    """The libraries for the texts ``programs``. ``own``: the directory of gilk's own libraries. ``world``: what those
+    about a kernel are compiled with.
 
     Raises UsageError `no-d-library`, `d-library-cycle`.
     """
@@ -57,7 +60,15 @@ def wanted(
     for name, facts in _MADE.items():
         if any(name in _needs(each.text) for each in found.values()):
             found[name] = Source(name, facts(None if process is None else process.pid))
+    if any(_NODES in _needs(each.text) for each in found.values()):
+        found[_NODES] = Source(_NODES, nodes(world))
     return _ordered(found)
+
+
+def nodes(world: World | None) -> str:
+    """The text of a library with the memory node of the processor, for programs about a kernel: one that was
+    configured without NUMA has no variable for it, and one node."""
+    return f"inline int own_node = {'`numa_node' if world is not None and world.symbol('', 'numa_node') else '0'};\n"
 
 
 @lru_cache(maxsize=2)
@@ -147,5 +158,6 @@ def _processors(_pid: int | None) -> str:
     return chips.library()
 
 
+_NODES = "nodes.d"
 #: Libraries about the process or its machine, which are made when they are needed.
 _MADE = {"process.d": _facts, "mounts.d": _mounts, "processors.d": _processors}

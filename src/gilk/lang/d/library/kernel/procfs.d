@@ -3,6 +3,7 @@
  * DTrace's types of processes, threads and processors, for the kernel's tasks: see docs/d/variables.md. A member in no
  * translator has no value here.
  */
+#pragma D depends_on library nodes.d
 #pragma D depends_on library process_types.d
 #pragma D depends_on library processor_types.d
 
@@ -54,7 +55,7 @@ translator cpuinfo_t < int C > {
 	cpu_id = C;
 	cpu_pset = 0;
 	cpu_chip = `cpu_info.phys_proc_id;
-	cpu_lgrp = `numa_node;
+	cpu_lgrp = own_node;
 };
 
 inline psinfo_t *curpsinfo = xlate <psinfo_t *> (curthread);
