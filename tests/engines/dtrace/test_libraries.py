@@ -131,9 +131,9 @@ def test_all_own_libraries_compile() -> None:
 def test_the_library_about_the_process_agrees_with_proc() -> None:
     with open("/proc/self/cmdline", "rb") as file:
         words = file.read().split(b"\0")[:-1]
-    text = libraries._facts(os.getpid())
+    text = libraries._facts(os.getpid(), None)
     assert f"process_argc = {len(words)}" in text and f"process_session = {os.getsid(0)}" in text
-    alone = libraries._facts(None)
+    alone = libraries._facts(None, None)
     assert f"process_argc = pid == {os.getpid()} ? {len(words)} : 0;" in alone
 
 

@@ -105,11 +105,9 @@ def _all(consumer: Consumer, source: str, there: Opening) -> Iterator[OfferedWor
 
 def _understood(consumer: Consumer, source: str, there: Opening) -> PartialProgram:
     options = consumer.options
-    directories, own = consumer.library_directories, consumer.own_libraries
-    wanted = (
-        [] if options.flag("nolibs") else libraries.wanted([source], directories, consumer.process, own, consumer.world)
-    )
-    found = PartialProgram.begin(Invocation(consumer.macros, options), consumer.world, wanted)
+    directories, own, world = consumer.library_directories, consumer.own_libraries, consumer.world
+    wanted = [] if options.flag("nolibs") else libraries.wanted([source], directories, consumer.process, own, world)
+    found = PartialProgram.begin(Invocation(consumer.macros, options), world, wanted)
     others = outline(source, there.start).items
     found.add(source[each.start : each.end] for each in others if not _same(each, there.item))
     return found

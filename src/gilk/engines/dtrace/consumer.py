@@ -130,13 +130,8 @@ class Consumer:
             return []
         directory = self.options.text("libdir")
         directories = (*self.library_directories, *([directory] if directory else []))
-        return libraries.wanted(
-            [text.source.text for text in self.texts],
-            directories,
-            process or self.process,
-            self.own_libraries,
-            self.world,
-        )
+        programs = [text.source.text for text in self.texts]
+        return libraries.wanted(programs, directories, process or self.process, self.own_libraries, self.world)
 
     @property
     def own_libraries(self) -> Path:

@@ -39,10 +39,8 @@ def _compiled(rows: Sequence[ProviderRow], world: World) -> dict[ProviderRow, ir
     if not rows:
         return {}
     text = "\n".join(map(_clause, rows))
-    table, own = (
-        ProgramText("table", Source("table", text)),
-        libraries.wanted([text], (), None, libraries.OF_KERNELS, world),
-    )
+    table = ProgramText("table", Source("table", text))
+    own = libraries.wanted([text], (), None, libraries.OF_KERNELS, world)
     program = compile_programs([table], Macros({}, ("table",)), Options(), world, own).program
     return {row: _apart(_given(clause.function)) for row, clause in zip(rows, program.clauses, strict=True)}
 

@@ -59,16 +59,8 @@ def wanted(
         open_ += more.values()
     for name, facts in _MADE.items():
         if any(name in _needs(each.text) for each in found.values()):
-            found[name] = Source(name, facts(None if process is None else process.pid))
-    if any(_NODES in _needs(each.text) for each in found.values()):
-        found[_NODES] = Source(_NODES, nodes(world))
+            found[name] = Source(name, facts(None if process is None else process.pid, world))
     return _ordered(found)
-
-
-def nodes(world: World | None) -> str:
-    """The text of a library with the memory node of the processor, for programs about a kernel: one that was
-    configured without NUMA has no variable for it, and one node."""
-    return f"inline int own_node = {'`numa_node' if world is not None and world.symbol('', 'numa_node') else '0'};\n"
 
 
 @lru_cache(maxsize=2)
@@ -122,7 +114,7 @@ def _ordered(found: dict[str, Source]) -> list[Source]:
     return list(done.values())
 
 
-def _facts(pid: int | None) -> str:
+def _facts(pid: int | None, _world: World | None) -> str:
     """Inlines with facts about the process that are known at the beginning. Without one they are gilk's own facts, and
     nothing is known of other processes, which samples of the processors are of."""
     if pid is not None:
@@ -150,14 +142,19 @@ def _lines(pid: int) -> Iterator[tuple[str, str, str]]:
         yield "pid_t", f"process_{name}", str(number)
 
 
-def _mounts(pid: int | None) -> str:
+def _mounts(pid: int | None, _world: World | None) -> str:
     return mounts.library(mounts.mounts(os.getpid() if pid is None else pid))
 
 
-def _processors(_pid: int | None) -> str:
+def _processors(_pid: int | None, _world: World | None) -> str:
     return chips.library()
 
 
-_NODES = "nodes.d"
-#: Libraries about the process or its machine, which are made when they are needed.
-_MADE = {"process.d": _facts, "mounts.d": _mounts, "processors.d": _processors}
+def _nodes(_pid: int | None, world: World | None) -> str:
+    """An inline with the memory node of the processor. A kernel that was configured without NUMA has no variable for
+    it, and one node."""
+    return f"inline int own_node = {'`numa_node' if world is not None and world.symbol('', 'numa_node') else '0'};\n"
+
+
+#: Libraries about the process, its machine or the kernel, which are made when they are needed.
+_MADE = {"process.d": _facts, "mounts.d": _mounts, "processors.d": _processors, "nodes.d": _nodes}
