@@ -15,4 +15,9 @@ def stat_of(pid: int, tid: int = 0) -> list[bytes]:
     """The fields behind the name, of the process or of one of its threads. Raises OSError."""
     place = f"/proc/{pid}/task/{tid}/stat" if tid else f"/proc/{pid}/stat"
     with open(place, "rb", buffering=0) as file:
-        return file.read().rpartition(_NAME_ENDS)[2].split()
+        return fields_of(file.read())
+
+
+def fields_of(line: bytes) -> list[bytes]:
+    """The fields behind the name, from the content of such a file."""
+    return line.rpartition(_NAME_ENDS)[2].split()

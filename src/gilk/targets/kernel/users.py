@@ -26,7 +26,7 @@ from gilk.targets.kernel.link import Link
 from gilk.targets.maps import Mapping as Mapped
 from gilk.targets.maps import parse_maps
 from gilk.targets.program import path_there
-from gilk.targets.stat import START_TIME, STATE, THREADS
+from gilk.targets.stat import START_TIME, STATE, THREADS, fields_of
 from gilk.values import dataclass
 
 _AT_ENTRY = 9  # AT_ENTRY of the auxiliary vector: the program's entry point (elf(5))
@@ -97,10 +97,7 @@ class UserProcesses:
     def began(self, pid: int) -> str:
         """The start time of a process, which tells it from another that has its number later; "" if there is no such
         process or it has ended: the main thread may end before others."""
-        try:
-            fields = self._link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        except OSError:
-            return ""
+        fields = _stat_of(self._link, pid)
         if len(fields) <= START_TIME or (fields[STATE] in _ENDED and fields[THREADS] in (b"0", b"1")):
             return ""
         return fields[START_TIME].decode()
@@ -243,11 +240,15 @@ class UserProcesses:
 
 def is_stopped(link: Link, pid: int) -> bool:
     """Whether the process there is stopped and waits for a SIGCONT."""
+    return _stat_of(link, pid)[STATE : STATE + 1] == [b"T"]
+
+
+def _stat_of(link: Link, pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat there, as those of gilk.targets.stat; none if there is no such process."""
     try:
-        fields = link.read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return fields_of(link.read_file(f"/proc/{pid}/stat"))
     except OSError:
-        return False
-    return len(fields) > STATE and fields[STATE] == b"T"
+        return []
 
 
 def _entry(auxiliary: bytes) -> int:
