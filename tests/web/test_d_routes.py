@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from starlette.requests import Request
 
 from gilk.api.running import look_at
 from gilk.web import d_routes
@@ -29,20 +28,20 @@ def test_checking_a_program_that_takes_too_long_is_given_up(monkeypatch: pytest.
 async def _asking(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = look_at(pid)
     assert seen is not None
-    request = Request({"type": "http", "path_params": {"target": identity_of(seen)}})
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
     grants = Grants(pids=frozenset((pid,)))
     children = Children(OwnStarting(grants))
     reach = ReachQuestions(children)
     pages = d_routes.DPages(grants, children, reach, WindowMachine("", children))
-    assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
+    target = await reach.target(identity_of(seen))
+    assert (await pages._answer(target, "check", text="BEGIN { }"))["probes"] == 1
     worker = pages._workers._workers["type"]
     monkeypatch.setitem(d_routes._WITHIN, "check", 0.01)
     with pytest.raises(ToldError) as error:
-        await pages._answer(request, "check", text="pid$target:::return,\n" * 50 + "BEGIN { }")
+        await pages._answer(target, "check", text="pid$target:::return,\n" * 50 + "BEGIN { }")
     assert error.value.slug == "d-too-slow"
     assert await asyncio.wait_for(worker.process.wait(), PATIENCE) < 0
     monkeypatch.setitem(d_routes._WITHIN, "check", PATIENCE)
-    assert (await pages._answer(request, "check", text="BEGIN { }"))["probes"] == 1
+    assert (await pages._answer(target, "check", text="BEGIN { }"))["probes"] == 1
     pages.stop()
     reach.stop()

@@ -19,6 +19,8 @@ from gilk.web.children import ToldError
 Json = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Json]]
 _LONGEST: Final = 1 << 20  # the most bytes of a request
+#: The HTTP statuses of errors by their slugs, where children tell them, which know nothing of HTTP.
+_STATUSES: Final = {"file-changed": 409, "only-in-the-lab": 403}
 
 
 def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -59,7 +61,7 @@ async def _gone(request: Request) -> None:
 
 def failed(error: ToldError) -> Response:
     told = {"slug": error.slug, "message": error.message, "hint": error.hint}
-    return JSONResponse({"error": told}, error.status)
+    return JSONResponse({"error": told}, _STATUSES.get(error.slug, error.status))
 
 
 async def not_routed(_request: Request, error: Exception) -> Response:

@@ -49,17 +49,22 @@ class DPages:
         return {**facts, **d_commands(pid, text, machine=self._machine.name)}
 
     async def check(self, request: Request) -> Json:
-        asked = await self._asked(request)
-        found = await self._answer(request, "check", text=asked["text"])
-        pid = _pid(await self._target(request.path_params["target"]))
-        return {**found, **d_commands(pid, asked["text"], asked.get("workload", "").strip(), self._machine.name)}
+        target = await self._target(request.path_params["target"])
+        asked = await self._asked(request, target)
+        found = await self._answer(target, "check", text=asked["text"])
+        return {
+            **found,
+            **d_commands(_pid(target), asked["text"], asked.get("workload", "").strip(), self._machine.name),
+        }
 
     async def words(self, request: Request) -> Json:
-        asked = await self._asked(request, at=int)
-        return await self._answer(request, "words", text=asked["text"], at=asked["at"])
+        target = await self._target(request.path_params["target"])
+        asked = await self._asked(request, target, at=int)
+        return await self._answer(target, "words", text=asked["text"], at=asked["at"])
 
     async def preview(self, request: Request) -> Json:
-        return await self._answer(request, "preview", text=(await self._asked(request))["text"])
+        target = await self._target(request.path_params["target"])
+        return await self._answer(target, "preview", text=(await self._asked(request, target))["text"])
 
     async def _target(self, identity: str) -> ReachedTarget:
         """The process that a D program is for, or the kernel of a machine. Raises ToldError."""
@@ -69,11 +74,11 @@ class DPages:
         refusal = "the window runs D programs in processes and on the machine of --on"
         return await self._reach.process(identity, refusal, hint)
 
-    async def _asked(self, request: Request, **more: type) -> Json:
+    async def _asked(self, request: Request, target: ReachedTarget, **more: type) -> Json:
         """The ``text`` of a request, the position ``at`` in it, and the ``workload`` of a machine: from the address, or
         from the body of a POST, which a long program needs. Raises ToldError.
         """
-        if is_machine((await self._target(request.path_params["target"])).name):
+        if is_machine(target.name):
             more["workload"] = str
         if request.method == "POST":
             found = await given(request, text=str, **more)
@@ -85,13 +90,12 @@ class DPages:
         check_text(found.get("workload", ""))
         return found
 
-    async def _answer(self, request: Request, what: str, **asked: Any) -> Json:
+    async def _answer(self, target: ReachedTarget, what: str, **asked: Any) -> Json:
         """The answer of the machine or of a worker. Previews, which take longer, have a worker of their own."""
-        identity = request.path_params["target"]
-        if is_machine(identity):
+        if is_machine(target.name):
             return await self._machine.ask(f"d-{what}", **asked)
         role = "preview" if what == "preview" else "type"
-        return await self._workers.answer(role, _WITHIN[what], what, target=identity, **asked)
+        return await self._workers.answer(role, _WITHIN[what], what, target=target.identity, **asked)
 
 
 def _pid(target: ReachedTarget) -> int | None:

@@ -16,7 +16,7 @@ from gilk.web.answers import given
 from gilk.web.audit import Audit
 from gilk.web.children import ToldError
 from gilk.web.d_routes import check_text
-from gilk.web.files import digest_of
+from gilk.web.files import MOST_EXPERIMENT, check_unchanged, digest_of
 from gilk.web.grants import Grants, identity_of_file, is_machine
 from gilk.web.interval import interval
 from gilk.web.reach import ReachQuestions
@@ -24,7 +24,6 @@ from gilk.web.sessions import Sessions
 from gilk.web.timed import TimedWorkers
 
 Json = dict[str, Any]
-_MOST: Final = 64 << 10  # the most bytes of an experiment
 _MOST_REQUESTS: Final = 100  # the most instruments of an address
 _WITHIN: Final = 10.0  # the seconds that reading an experiment may take
 NEW: Final = """\
@@ -102,20 +101,20 @@ class ExperimentPages:
         )
 
     async def save(self, request: Request) -> Json:
-        """Write the file. Raises ToldError `file-changed`."""
+        """Write the file. Raises ToldError, also `file-changed`."""
         asked = await given(request, file=str, text=str, digest=str)
         text = _bounded(asked["text"])
-        await self._current(asked["file"], asked["digest"])
         path = (await self._reach.ask("save", file=asked["file"], text=text, digest=asked["digest"]))["path"]
         self._audit.note("save an experiment", f"# {path}", digest_of(text))
         return {"file": path, "digest": digest_of(text)}
 
     async def begin(self, request: Request) -> Json:
-        """Begin a run of the experiment in the file, and answer with the session. Raises ToldError, also
+        """Begin a run of the experiment in the file, and answer with the session. Raises ToldError, UsageError
         `file-changed`.
         """
         asked = await given(request, file=str, digest=str)
-        path, text = await self._current(asked["file"], asked["digest"])
+        path, text = await self._read(asked["file"])
+        check_unchanged(text, asked["digest"])
         if text is None:
             raise ToldError("no-such-file", f"there is no file {path}", "save it first", 404)
         found = await self._look(path, text)
@@ -132,13 +131,6 @@ class ExperimentPages:
         found = await self._reach.ask("experiment", file=identity)
         return Path(found["path"]), found["text"]
 
-    async def _current(self, identity: str, digest: str) -> tuple[Path, str | None]:
-        """The same, if the text is the one that the browser knows. Raises ToldError, also `file-changed`."""
-        path, text = await self._read(identity)
-        if digest_of(text) != digest:
-            raise ToldError("file-changed", "another has changed the file meanwhile", "load the page again", 409)
-        return path, text
-
 
 def _times(request: str, text: str) -> list[float]:
     """The start of an instrument, and its stop if there is one, in seconds. Raises ToldError `bad-request`."""
@@ -154,8 +146,8 @@ def _times(request: str, text: str) -> list[float]:
 def _bounded(text: str) -> str:
     """The text, if it is not too long. Raises ToldError `bad-request`."""
     try:
-        if len(text.encode()) <= _MOST:
+        if len(text.encode()) <= MOST_EXPERIMENT:
             return text
     except UnicodeEncodeError:
         raise ToldError("bad-request", "the text has half of a letter in it (a lone surrogate)") from None
-    raise ToldError("bad-request", f"the text has more than {_MOST >> 10} kB", "", 413)
+    raise ToldError("bad-request", f"the text has more than {MOST_EXPERIMENT >> 10} kB", "", 413)

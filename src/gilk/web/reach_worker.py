@@ -16,16 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gilk.errors import TargetError, UsageError
+from gilk.errors import TargetError
 from gilk.inputs import text_of
 from gilk.web.checked import Check, acting, checked, free, text
-from gilk.web.files import digest_of, plain
+from gilk.web.files import MOST_EXPERIMENT, check_unchanged, plain
 from gilk.web.frames import Answers, ServerChannel
 from gilk.web.grants import Grants, identity_of, identity_of_file, taken, title_of
 from gilk.web.serving import serve
 
 Json = dict[str, Any]
-MOST_TEXT: Final = 64 << 10  # the most bytes of an experiment
 _MOST_SOURCE: Final = 8 << 20  # the most bytes of a source file
 _MOST_FILES: Final = 500  # the most files of samples that are listed
 
@@ -83,15 +82,14 @@ class ReachAnswers:
     def experiment(self, file: str) -> Json:
         """The path of an experiment, and its text; None if there is no such file yet."""
         path = self._grants.experiment(file)
-        return {"path": str(path), "text": text_of(path, MOST_TEXT, path.parent)}
+        return {"path": str(path), "text": _experiment_text(path)}
 
     def save(self, file: str, text: str, digest: str) -> Json:
         """Write an experiment, if the text of the file is still that with the digest."""
         from gilk.api.experiments import save_experiment  # here: the worker begins without it
 
         path = self._grants.experiment(file)
-        if digest_of(text_of(path, MOST_TEXT, path.parent)) != digest:
-            raise UsageError("file-changed", "another has changed the file meanwhile", "load the page again")
+        check_unchanged(_experiment_text(path), digest)
         save_experiment(path, text)
         return {"path": str(path)}
 
@@ -107,19 +105,14 @@ class ReachAnswers:
         return {"path": str(_free(self._grants.traces, plain(title)))}
 
 
-def _titled(_grants: Grants, given: Json) -> Json:
-    text(given, "title")
-    return given
-
-
 def _saving(grants: Grants, given: Json) -> Json:
     for name in ("file", "text", "digest"):
         text(given, name)
     return acting(grants, given)
 
 
-def _identified(name: str) -> Check:
-    """The check of a question whose answer itself asks the grants, for a text of that name."""
+def _with_text(name: str) -> Check:
+    """The check of a question with a text of that name, whose answer itself asks the grants."""
 
     def check(_grants: Grants, given: Json) -> Json:
         text(given, name)
@@ -129,9 +122,13 @@ def _identified(name: str) -> Check:
 
 
 CHECKS: Final[Mapping[str, Check]] = {
-    "target": _identified("target"), "processes": free, "files": free, "samples": free, "file": _identified("file"),
-    "experiment": _identified("file"), "save": _saving, "source": _identified("name"), "new_trace": _titled,
+    "target": _with_text("target"), "processes": free, "files": free, "samples": free, "file": _with_text("file"),
+    "experiment": _with_text("file"), "save": _saving, "source": _with_text("name"), "new_trace": _with_text("title"),
 }  # fmt: skip
+
+
+def _experiment_text(path: Path) -> str | None:
+    return text_of(path, MOST_EXPERIMENT, path.parent)
 
 
 def _place(grants: Grants, name: str) -> tuple[Path, Path]:

@@ -59,15 +59,13 @@ PAGES: Final = (
 class Window:
     """The state of the server, and the handlers of most routes.
 
-    ``starting`` starts its programs; by default they are children of this process. ``starter``: the pid of the
-    process that does, 0 for this one.
+    ``starting`` starts its programs; by default they are children of this process.
     """
 
     def __init__(
-        self, grants: Grants, keys: Keys, audit: Audit, assets: Assets, starting: Starting | None = None,
-        starter: int = 0,
-    ) -> None:  # fmt: skip
-        self.grants, self.keys, self.audit, self.assets, self._starter = grants, keys, audit, assets, starter
+        self, grants: Grants, keys: Keys, audit: Audit, assets: Assets, starting: Starting | None = None
+    ) -> None:
+        self.grants, self.keys, self.audit, self.assets = grants, keys, audit, assets
         self.children = Children(starting or OwnStarting(grants))
         self.reach = ReachQuestions(self.children)
         self.sessions = Sessions(self.children)
@@ -99,6 +97,11 @@ class Window:
             return await self.machine.ask(what, target=KERNEL, **asked)
         worker = await self._worker("look")
         return await worker.ask(what, target=target, **asked)
+
+    async def _looked_up(self, what: str, *, target: str, **asked: Any) -> tuple[Json, str]:
+        """The same, with the target's name for commands, which another worker looks up meanwhile."""
+        found, reached = await asyncio.gather(self._asked(what, target=target, **asked), self.reach.target(target))
+        return found, reached.name
 
     def start(self) -> None:
         if self.grants.machine:
@@ -170,7 +173,7 @@ class Window:
             "drops": sum(session.state.get("drops", 0) for session in under_way),
             "unknown": sum(not session.state.get("cost") for session in under_way),
             "probes": round(sum((each.state.get("cost") or {}).get("ns", 0) for each in self.sessions.all()) / 1e9, 6),
-            "processor": round(await asyncio.to_thread(own_time, self._starter), 3),
+            "processor": round(await asyncio.to_thread(own_time, self.children.starting.pid), 3),
             "at": round(time.monotonic(), 3),
         }
 
@@ -201,20 +204,18 @@ class Window:
     async def symbols(self, request: Request) -> Json:
         target, asked = request.path_params["target"], request.query_params
         image = asked.get("image", "")
-        found = await self._asked(
+        found, name = await self._looked_up(
             "symbols", target=target, image=image, query=asked.get("q", ""), sort=asked.get("sort", "match"),
             only=asked.get("only", ""), first=whole_number(asked.get("first", "0")),
         )  # fmt: skip
-        name = (await self.reach.target(target)).name
-        survey = self.surveys.get(f"{request.path_params['target']}\n{image}", "")
+        survey = self.surveys.get(f"{target}\n{image}", "")
         return {**found, "image": image, "query": asked.get("q", ""), "survey": survey,
                 "command": _looking("scan", name, f"{image}:*" if image else "*", "--list")}  # fmt: skip
 
     async def function(self, request: Request) -> Json:
         target, asked = request.path_params["target"], request.query_params
         image, address = asked.get("image", ""), asked.get("at", "")
-        found = await self._asked("function", target=target, image=image, address=address)
-        name = (await self.reach.target(target)).name
+        found, name = await self._looked_up("function", target=target, image=image, address=address)
         where = f"{image}:{address}" if image else address
         return {**found, "pattern": image, "command": _looking("cfg", name, where)}
 

@@ -66,7 +66,7 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
     ):
         keys = Keys(settings.grants.acts)
         gate = Gate(keys, None if settings.socket else peer.trusted_users())
-        window = routes.Window(settings.grants, keys, audit, files, starter, starter.pid if starter else 0)
+        window = routes.Window(settings.grants, keys, audit, files, starter)
         with windows.listening(
             lambda: {"address": str(settings.socket or shown), "since": began, "sessions": window.sessions.under_way}
         ):

@@ -57,7 +57,9 @@ class Started:
 
 
 class Starting(Protocol):
-    """Starts the programs of a window."""
+    """Starts the programs of a window. ``pid``: the process that they are children of, 0 for this one."""
+
+    pid: int
 
     async def start(self, name: str) -> Started:
         """Start a program (programs.py). Raises GilkError, ToldError."""
@@ -65,6 +67,8 @@ class Starting(Protocol):
 
 class OwnStarting:
     """Starts programs as children of this process, with its rights, and hands them ``grants``."""
+
+    pid = 0
 
     def __init__(self, grants: Grants) -> None:
         self._grants, self._handed = grants, -1
