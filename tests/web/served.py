@@ -17,7 +17,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from tests.behaviour.harness import ENVIRONMENT
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, wait_for
 
 PATIENCE = 300  # seconds: an answer may wait for a process to begin, on a busy machine
 
@@ -107,3 +107,8 @@ class Asking:
     def live(self) -> ClientConnection:
         port = self.window.port
         return connect(f"ws://127.0.0.1:{port}/live", origin=f"http://127.0.0.1:{port}")  # type: ignore[arg-type]
+
+
+def clean(loop: Loop) -> bool:
+    """Whether nothing of gilk's is left in the program, now or soon."""
+    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
-from tests.web.served import Asking, Served, served
+from tests.behaviour.harness import Loop, differences, run_gilk
+from tests.web.served import Asking, Served, clean, served
 from tests.web.windows import asking, browser, context, page, ready, suits
 
 __all__ = ["asking", "browser", "context", "page"]  # fixtures
@@ -48,10 +48,6 @@ def editor(page: Page, window: Served, text: str | None = None) -> str:
 
 def field(page: Page) -> Any:
     return page.get_by_label("Program", exact=True)
-
-
-def clean(loop: Loop) -> bool:
-    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
 
 
 def test_a_program_is_written_by_keyboard_alone(page: Page, window: Served, loop: Loop) -> None:

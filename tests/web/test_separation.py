@@ -25,10 +25,10 @@ from gilk.web.audit import Audit
 from gilk.web.grants import Grants, identity_of_file
 from gilk.web.keys import Keys
 from gilk.web.routes import Window, routes
-from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, run_gilk, wait_for
 from tests.programs.build import build, compile_to
 from tests.web.labs import descendants
-from tests.web.served import PATIENCE, Asking, Served, served
+from tests.web.served import PATIENCE, Asking, Served, clean, served
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
 USER, GROUP = 65534, 65533
@@ -72,10 +72,6 @@ def starter_of(window: Served) -> int:
     """The child of the server."""
     (found,) = Path(f"/proc/{window.process.pid}/task/{window.process.pid}/children").read_text().split()
     return int(found)
-
-
-def clean(loop: Loop) -> bool:
-    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
 
 
 def over(asking: Asking, number: int) -> Any:

@@ -18,7 +18,8 @@ from websockets.exceptions import ConnectionClosed
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
 from tests.seldom import seldom
-from tests.web.served import PATIENCE, Asking, served
+from tests.web.served import PATIENCE, Asking, clean, served
+from tests.web.spoken import birth_of
 
 REQUESTS = ["dispatch:blocks=count", "ackermann:entry=time"]
 
@@ -33,10 +34,6 @@ def loop() -> Iterator[Loop]:
 def asking(loop: Loop, tmp_path: Path) -> Iterator[Asking]:
     with served(tmp_path, "--pid", str(loop.pid)) as window:
         yield Asking(window)
-
-
-def clean(loop: Loop) -> bool:
-    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
 
 
 def updates(asking: Asking, number: int) -> Iterator[dict[str, Any]]:
@@ -108,7 +105,7 @@ def test_refused_requests_change_nothing(loop: Loop, asking: Asking, requests: l
 
 def test_only_granted_targets_can_be_reached(loop: Loop, asking: Asking) -> None:
     assert [one["pid"] for one in asking.get("/index.json")["processes"]] == [loop.pid]
-    born = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19]
+    born = birth_of(os.getpid())
     mine = asking.target(loop.pid)
     for target, slug in [(f"pid-{os.getpid()}-{born}", "not-granted"), (mine + "1", "target-changed"),
                          ("kernel", "not-granted"), ("file-L2Jpbi9jYXQ", "not-granted"), ("x", "bad-target"),

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
+from tests.behaviour.harness import Loop, differences, run_gilk, wait_for
 from tests.programs.build import build
 from tests.seldom import seldom
-from tests.web.served import Asking, Served, served
+from tests.web.served import Asking, Served, clean, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, reach, suits
 
 __all__ = ["asking", "browser", "context", "page"]  # fixtures
@@ -36,10 +36,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def window(loop: Loop, kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("web"), "--pid", str(loop.pid), "--traces", kept) as found:
         yield found
-
-
-def clean(loop: Loop) -> bool:
-    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
 
 
 def ended(asking: Asking, number: int) -> Any:

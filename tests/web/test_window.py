@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Route, expect
 
-from tests.behaviour.harness import Loop, differences, leftovers, wait_for
-from tests.web.served import Asking, Served, served
+from tests.behaviour.harness import Loop, differences, wait_for
+from tests.web.served import Asking, Served, clean, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, ready, suits
 
 __all__ = ["asking", "browser", "context", "page"]  # fixtures
@@ -59,10 +59,6 @@ def functions(page: Page, window: Served, name: str) -> None:
     opened(page, window, "/")
     page.get_by_role("link", name=name, exact=True).click()
     expect(page.locator("td.name").first).to_be_visible()
-
-
-def clean(loop: Loop) -> bool:
-    return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
 
 
 def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
