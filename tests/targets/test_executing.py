@@ -23,7 +23,7 @@ from gilk.targets.keeper import Keeper
 from gilk.targets.kernel_threads import is_kernels_process
 from gilk.targets.maps import read_maps
 from gilk.targets.memory import ProcessMemory
-from tests.behaviour.harness import ENVIRONMENT, gs_bases
+from tests.behaviour.harness import ENVIRONMENT, Loop, gs_bases
 from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
 from tests.targets.keepers import kept
@@ -124,6 +124,16 @@ def test_a_process_is_found_while_its_threads_execute_programs() -> None:
             assert read_maps(target.pid)
             programs.add(began_of(target.pid).program)
         assert has_executed(target)
+
+
+def test_the_mappings_of_a_process_are_those_of_a_whole_program() -> None:
+    """While the kernel begins a program, one can see that its code, its loader or its vDSO is not mapped yet."""
+    with Loop([build("exec")]) as loop:
+        begun = set[int]()
+        while len(begun) < 500:
+            mapped = {mapping.path for mapping in read_maps(loop.pid) if mapping.executable}
+            assert {str(build("exec").resolve()), "[vdso]"} < mapped
+            begun.add(began_of(loop.pid).program)
 
 
 def test_nobody_waits_for_the_memory_of_a_process_that_gets_none() -> None:

@@ -15,7 +15,7 @@ from gilk.splice.allocator import PAGE, REACH, Occupied
 from gilk.targets.alive import has_ended, of_memory, proc_link, thread_with_memory
 from gilk.targets.kernel_threads import is_kernels_process
 from gilk.targets.program import name_of
-from gilk.targets.stat import HEAP_START, stat_of
+from gilk.targets.stat import CODE_START, HEAP_START, STACK_START, stat_of
 from gilk.values import dataclass
 
 #: Bytes that are left free for what may grow: the heap upwards, the main stack downwards.
@@ -24,6 +24,7 @@ _STACK_GROWTH = 16 << 20
 _LOWEST, _HIGHEST = 0x10000, 0x7FFFFFFFF000
 _GAP = 1 << 20
 _PART = 8192  # bytes that are read at a time
+_LAST = b"[vdso]"  # what the kernel maps last of a program that is executed
 #: How the memory of a session is called in a target's maps.
 DATA_NAME = "/memfd:gilk-data-"
 CODE_NAME = "/memfd:gilk-code-"
@@ -55,17 +56,37 @@ class Mapping:
 
 
 def read_maps(pid: int) -> tuple[Mapping, ...]:
-    """All mappings of a process, by ascending address. Raises TargetError `no-such-process`, `no-permission`."""
+    """All mappings of a process, by ascending address; when it executes another program just now, those of that
+    program. Raises TargetError `no-such-process`, `no-permission`, `busy`."""
     with _named_errors(pid):
         return parse_maps(of_memory(pid, _text))
 
 
 def _text(tid: int) -> bytes:
     """The text about a thread's mappings; empty for one of the kernel's, and of a zombie. Raises OSError."""
-    with _maps_file(tid) as file:
-        text = whole(file)
+    text = _read(tid)
+    if text and _LAST not in text:
+        return _of_whole_program(tid)
     if not text and not is_kernels_process(tid) and not has_ended(tid):
         raise ProcessLookupError
+    return text
+
+
+def _read(tid: int) -> bytes:
+    with _maps_file(tid) as file:
+        return whole(file)
+
+
+class _ExecutingError(ProcessLookupError):
+    """Some of the mappings are not there yet, since the process is about to execute another program."""
+
+
+def _of_whole_program(tid: int) -> bytes:
+    """The text, if it is about one program, whole: the kernel says where the code begins only when it has mapped the
+    program (load_elf_binary() in its fs/binfmt_elf.c). Raises OSError."""
+    before, text, after = stat_of(tid), _read(tid), stat_of(tid)
+    if before[CODE_START] == b"0" or before[STACK_START] != after[STACK_START]:
+        raise _ExecutingError
     return text
 
 
@@ -87,6 +108,8 @@ def open_maps(pid: int) -> Iterator[FileIO]:
 def _named_errors(pid: int) -> Iterator[None]:
     try:
         yield
+    except _ExecutingError:
+        raise TargetError("busy", f"the kernel has not yet mapped the program that process {pid} executes") from None
     except (FileNotFoundError, ProcessLookupError):
         raise TargetError("no-such-process", f"there is no process {pid}") from None
     except PermissionError:

@@ -7,7 +7,7 @@ from typing import Final
 
 #: The indices of fields, counted from the one behind the name.
 STATE, PARENT, FLAGS, FAULTS, USER_TIME, SYSTEM_TIME, THREADS, START_TIME = 0, 1, 6, 9, 11, 12, 17, 19
-VIRTUAL_SIZE, STACK_START, PROCESSOR, HEAP_START = 20, 25, 36, 44
+VIRTUAL_SIZE, CODE_START, STACK_START, PROCESSOR, HEAP_START = 20, 23, 25, 36, 44
 _NAME_ENDS: Final = b")"  # the last one in the line: a name may contain parentheses, too
 
 
