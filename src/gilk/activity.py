@@ -7,7 +7,7 @@ Code that works reports it here, from any thread, and need not know who listens:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -48,6 +48,13 @@ def step_by_step(things: Iterable[T]) -> Iterator[T]:
     that of ``checked``: nothing may be half done there."""
     for thing in things:
         _Latest.check()
+        yield thing
+
+
+def told(what: str, of: Collection[T], things: str) -> Iterator[T]:
+    """Those of a collection, as in ``step_by_step``; how many are done is told all the while."""
+    for done, thing in enumerate(step_by_step(of)):
+        tell(what, done, len(of), things)
         yield thing
 
 

@@ -54,7 +54,9 @@ def plan(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -
     order = sorted(wanted, key=lambda item: -item[0].start)
     spare_tails(context, order)
     with without_collector():
-        plans = tuple(_plan(context, function, wants) for function, wants in activity.step_by_step(order))
+        plans = tuple(
+            _plan(context, function, wants) for function, wants in activity.told("planning", order, "functions")
+        )
     return Plan(plans)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from gilk import activity
 from gilk.analysis.model import Function
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.kernel_given import givens, keeps
@@ -144,7 +145,7 @@ class KernelClauses:
     def places(self, refused: dict[DProbe, str]) -> Iterator[KernelPlace]:
         """The places that are to be made in the kernel's code; adds refusals to ``refused``."""
         calls: dict[str, list[tuple[DProbe, KernelProbe]]] = defaultdict(list)
-        for probe, made in self._enabled.in_kernel:
+        for probe, made in activity.told("analysing", self._enabled.in_kernel, "probes"):
             if self.lacks_types(probe):
                 refused[probe] = "the kernel has not the types that it is about"
                 continue

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
+from gilk import activity
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
 from gilk.image.kernel import listings
@@ -220,7 +221,8 @@ class KernelWorkspace:
         """Apply units in messages of some hundred: while the driver carries a message out, its probes work by traps."""
         messages: list[abi.DriverUnit] = []
         origins: list[tuple[_Staged, int, splices.Unit]] = []
-        for staged, index in functions:
+        for done, (staged, index) in enumerate(functions):
+            activity.tell("putting probes into", done, len(functions), "functions")
             if len(messages) + len(staged.units[index]) > _UNITS_AT_ONCE:
                 self._send(messages, origins)
                 messages, origins = [], []
