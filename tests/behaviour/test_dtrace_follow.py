@@ -172,9 +172,9 @@ def test_all_processes_are_clean_when_the_client_is_killed(tmp_path: Path) -> No
             for pid in pids:
                 assert wait_for(lambda pid=pid: not leftovers(pid) and not differences(pid) and not tracer(pid)), pid
         finally:
-            os.close(kept)
-            for pid in pids:
+            for pid in pids:  # before the fifo is closed, at which they end by themselves
                 os.kill(pid, signal.SIGKILL)
+            os.close(kept)
 
 
 @pytest.mark.stress
