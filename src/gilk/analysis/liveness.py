@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from iced_x86 import Instruction
 
-from gilk.analysis.model import Block, End, Function, LiveInstruction
+from gilk.analysis.model import EVERYTHING, Block, End, Function, LiveInstruction
 from gilk.arch import decode as x86
 from gilk.arch.effects import FINE_EVERYTHING, FINE_FLAGS, PRESERVED, R11, RSP, fine_effects, fold
 
@@ -54,6 +54,17 @@ def live_at_return(exported: bool, conventional: bool) -> int:
     if conventional:
         return _RESULTS
     return FINE_EVERYTHING & ~FINE_FLAGS if exported else FINE_EVERYTHING
+
+
+def instructions(function: Function, block: Block, start: int) -> list[Instruction]:
+    """The instructions of the block from ``start`` on."""
+    origin = function.start
+    return x86.decode(function.code[start - origin : block.end - origin], start)
+
+
+def all_live(function: Function, block: Block) -> tuple[LiveInstruction, ...]:
+    """The block's instructions as if all registers and flags were live before each of them."""
+    return tuple(LiveInstruction(each, EVERYTHING) for each in instructions(function, block, block.start))
 
 
 class Liveness:
@@ -103,8 +114,7 @@ class Liveness:
         return tuple(reversed(steps))
 
     def _decode(self, block: Block, start: int) -> list[Instruction]:
-        origin = self._function.start
-        return x86.decode(self._function.code[start - origin : block.end - origin], start)
+        return instructions(self._function, block, start)
 
     def _effect(self, instruction: Instruction) -> Summary:
         reads, kills = fine_effects(instruction)

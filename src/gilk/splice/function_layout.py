@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from gilk.analysis.jumps import within
-from gilk.analysis.model import Block, End, Function, LiveInstruction
+from gilk.analysis.liveness import all_live
+from gilk.analysis.model import EVERYTHING, Block, End, Function, LiveInstruction
 from gilk.arch.asm import INT3, JUMP_SIZE
 from gilk.arch.decode import RETURN, raises
 from gilk.image.model import FunctionSpan
@@ -29,10 +30,12 @@ class FunctionLayout:
     ``strict``: control may come to any instruction, so no splice may cover more than one. That is so in a function with
     jumps of unknown target, and in Go, whose runtime suspends a goroutine between any two instructions and goes on
     there later by an ordinary return (runtime/preempt.go). ``reserved``: the ranges in which no instruction may be
-    moved.
+    moved. ``exact``: instructions come with what is live before them, and not as if everything were.
     """
 
-    def __init__(self, context: PatchContext, function: Function, immovable: dict[int, str]) -> None:
+    def __init__(
+        self, context: PatchContext, function: Function, immovable: dict[int, str], exact: bool = True
+    ) -> None:
         self.function = function
         self.registry = context.registry
         self.policy = context.policy
@@ -40,6 +43,7 @@ class FunctionLayout:
         self._analysis = context.analysis
         self._image = context.analysis.image
         self._immovable = immovable
+        self._exact = exact
         self._segments: dict[int, list[Segment]] = {}
         self._inner = sorted(function.inner)
         self._gaps: list[tuple[int, int]] | None = None
@@ -80,18 +84,21 @@ class FunctionLayout:
                 strays.append(want)
                 continue
             touched.add(block.index)
-            live = self._analysis.live_after(self.function, block) if want.after else 0
+            live = self._live_after(block) if want.after else 0
             if not place(self.of_block(block.index), want, live):
                 strays.append(want)
         for index in touched:
             self._segments[index] = [part for segment in self._segments[index] for part in split_call(segment)]
         return strays
 
+    def _live_after(self, block: Block) -> int:
+        return self._analysis.live_after(self.function, block) if self._exact else EVERYTHING
+
     def of_block(self, index: int) -> list[Segment]:
         found = self._segments.get(index)
         if found is None:
             block = self.function.blocks[index]
-            steps = self._analysis.steps(self.function, block)
+            steps = self._steps(block)
             room = self._room(index) if block.how in PADDED else block.end
             if self.policy.whole_instructions:
                 room = self._trapping(steps[-1], room)
@@ -100,6 +107,9 @@ class FunctionLayout:
                 block, steps, room, immovable, self.policy.cut_at_fixed, self.function.check
             )
         return found
+
+    def _steps(self, block: Block) -> tuple[LiveInstruction, ...]:
+        return self._analysis.steps(self.function, block) if self._exact else all_live(self.function, block)
 
     def _fixed(self, steps: tuple[LiveInstruction, ...]) -> dict[int, str]:
         """The addresses of instructions that keep their meaning only at their own address, with the reason."""

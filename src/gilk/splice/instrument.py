@@ -39,6 +39,12 @@ class Instrument(Protocol):
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
 
 
+class SavesAll:
+    """An instrument whose code saves all registers and flags: it is the same whichever of them are live."""
+
+    __slots__ = ()
+
+
 class _Inlined(ABC):
     """An instrument whose code is, but for one number, the same at all points where the same registers are live."""
 

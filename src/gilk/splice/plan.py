@@ -7,14 +7,14 @@ Addresses are those of the running target.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
 from gilk.splice.code import PatchCode
-from gilk.splice.instrument import Instrument
+from gilk.splice.instrument import Instrument, SavesAll
 from gilk.values import dataclass
 
 
@@ -78,6 +78,12 @@ class Want:
     after: bool
     instrument: Instrument | None
     key: int
+
+
+def heeds_live(wants: Iterable[Want]) -> bool:
+    """Whether patches with these instruments depend on which registers and flags are live. If not, nobody need compute
+    that, which takes longer than all the rest of a plan."""
+    return not all(isinstance(want.instrument, SavesAll) for want in wants)
 
 
 class Site(NamedTuple):

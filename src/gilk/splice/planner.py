@@ -25,7 +25,7 @@ from gilk.splice.frame import DIRECTION, RED_ZONE
 from gilk.splice.function_layout import FunctionLayout
 from gilk.splice.host import Host
 from gilk.splice.patch_context import PatchContext
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Splice, Want
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Splice, Want, heeds_live
 from gilk.splice.segments import Segment
 from gilk.splice.tactics.table import rounds
 from gilk.splice.tactics.tactic import Choice, Choices, Lead
@@ -81,8 +81,9 @@ def _behind_calls(function: Function, start: int) -> int:
 def _plan(context: PatchContext, function: Function, wants: list[Want]) -> FunctionPlan:
     immovable: dict[int, str] = {}
     failed: Counter[int] = Counter()
+    exact = heeds_live(wants)
     while True:
-        trial = _Trial(context, function, immovable, failed)
+        trial = _Trial(context, function, immovable, failed, exact)
         if trial.run(wants):
             return trial.result()
         trial.undo()
@@ -106,14 +107,14 @@ class _Trial:
     """
 
     def __init__(
-        self, context: PatchContext, function: Function, immovable: dict[int, str], failed: Counter[int]
+        self, context: PatchContext, function: Function, immovable: dict[int, str], failed: Counter[int], exact: bool
     ) -> None:
         self._context = context
         self._function = function
         self._immovable = immovable
         self._failed = failed
         self._image, self._bias = context.analysis.image, context.bias
-        self._layout = FunctionLayout(context, function, immovable)
+        self._layout = FunctionLayout(context, function, immovable, exact)
         self._choices = Choices(self._layout, failed, rounds(context.policy))
         self._leads: dict[int, Lead] = {}  # by the start of the splice
         self._splices: list[Splice] = []

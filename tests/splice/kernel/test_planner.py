@@ -8,10 +8,11 @@ from functools import cache
 
 import pytest
 
+from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.host import RingPlaces
-from gilk.splice.kernel.instrument import KernelCount, KernelStamp
+from gilk.splice.kernel.instrument import KernelCallWithRegisters, KernelCount, KernelStamp
 from gilk.splice.kernel.planner import plan
 from gilk.splice.kernel.units import units
 from gilk.splice.plan import FunctionPlan, Want
@@ -83,6 +84,26 @@ LEAF = next(span.start for span in corpus.image().spans if span.name == "leaf")
 ARGUMENTS = {
     "leaf": (1, 2), "branches": (7, 2, 3), "sum": (DATA, 5), "indirect": (LEAF, 3, 4), "everything": (DATA, 0, 9, 7),
 }  # fmt: skip
+
+
+def test_liveness_is_not_computed_for_what_saves_all_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the patches are the same with it: `fires` is what D programs put at every function of the kernel."""
+    fires = KernelCallWithRegisters(ARENA + 0x1000, 7, ARENA + 0x2000)
+    with monkeypatch.context() as patch:
+        patch.setattr(Analysis, "liveness", lambda *_: pytest.fail("liveness was computed"))
+        made = everywhere(fires)
+    assert any(one.patches for one in made)
+    monkeypatch.setattr("gilk.splice.planner.heeds_live", lambda wants: True)
+    assert [one.patches for one in made] == [one.patches for one in everywhere(fires)]
+
+
+def everywhere(instrument: Instrument) -> tuple[FunctionPlan, ...]:
+    """Plans with the instrument at all blocks of all functions."""
+    found = []
+    for function in corpus.analysis().functions():
+        wants = [Want(block.start, False, instrument, key) for key, block in enumerate(function.blocks)]
+        found.append((function, wants))
+    return plan(corpus.ground(), found).functions
 
 
 @pytest.mark.parametrize(

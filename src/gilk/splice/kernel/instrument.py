@@ -19,6 +19,7 @@ from gilk.arch.effects import CALLER_SAVED
 from gilk.splice.code import CodeBuilder, Template
 from gilk.splice.frame import FLAGS, enter_c, leave_c
 from gilk.splice.host import Context, Host
+from gilk.splice.instrument import SavesAll
 from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
 from gilk.splice.kernel.host import InterruptMask, RingPlaces
 from gilk.splice.recording import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS
@@ -152,7 +153,7 @@ class KernelCallWithIid:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelCallWithRegisters:
+class KernelCallWithRegisters(SavesAll):
     """Calls ``void f(const struct gilk_regs *, unsigned iid)``; the driver's ``thunk`` in between saves all registers.
 
     ``replaces``: at an entry, where flags are dead, ``f`` may have the patch return to the caller instead of going on.

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from gilk.analysis.model import Function
+from gilk.analysis.model import EVERYTHING, Function
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
 from gilk.splice.kernel_unit import Unit, UnitKind, Windows
 from gilk.splice.patch_context import PatchContext
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Refusal, Site, Splice, Want
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Refusal, Site, Splice, Want, heeds_live
 from gilk.splice.policy import Policy
 from gilk.splice.tactics.tactic import Effort, Tactic
 
@@ -48,7 +48,7 @@ class FentryTactic(Tactic):
         """The plan ``made`` with a patch added that ftrace calls. Raises OutOfSpace."""
         builder = CodeBuilder()
         address = self.call_of(context, function) + context.bias
-        live = context.analysis.steps(function, function.blocks[0])[0].live
+        live = context.analysis.steps(function, function.blocks[0])[0].live if heeds_live(wants) else EVERYTHING
         builder.mark(address, True)
         emit_instruments(builder, context.host, wants, live, address, RETURN_ADDRESS)
         builder.emit(asm.RET + asm.INT3)

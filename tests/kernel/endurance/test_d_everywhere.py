@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""D programs at every function of a busy kernel that can have probes: clauses as dear as they come, while NMIs come in,
+and two programs of which one goes while the other counts on."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.render.d.printf import formatted
+from gilk.targets.kernel.target import KernelTarget
+from gilk.trace.d.events import Event, Exited, Snapshot
+from tests.kernel.driver.driving import Guest
+from tests.kernel.endurance.load import STRESSORS, stressed
+from tests.kernel.session.d_programs import ThePages, program
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, pytest.mark.timeout(6 * 3600)]
+ROUNDS = int(os.environ.get("GILK_ENDURANCE_ROUNDS", "3"))  # of WORK; without KVM one takes some minutes
+LEAST = 35_000  # probes
+NMI_EVERY = 0.01  # seconds of this machine
+WORK = "ls -R /sys/kernel > /dev/null 2>&1; find /proc/self -maxdepth 2 > /dev/null 2>&1; cat /proc/meminfo > /dev/null"
+NETWORK = ("udp", "icmp-flood", "sockfd")
+#: Stacks of kernel and program, texts that are made or copied, speculations, and a variable of the thread.
+DEAREST = """
+    fbt:::entry { @stacks[stack()] = count(); }
+    fbt:::entry { @programs[ustack()] = count(); }
+    fbt:::entry { @joined[strjoin(execname, probefunc)] = count(); }
+    fbt:::entry { self->s = speculation(); speculate(self->s); printf("%s %d", execname, cpu); }
+    fbt:::entry { discard(self->s); self->s = 0; }
+    fbt:::entry /uregs[R_RSP]/ { @copied[copyinstr(uregs[R_RSP])] = count(); }
+    syscall::getsid:entry { exit(3); }
+    END { trunc(@stacks, 9); trunc(@programs, 9); trunc(@joined, 9); trunc(@copied, 9); }"""
+END_PROGRAM = [sys.executable, "-c", "import os; os.getsid(0)"]
+
+
+def started(kernel: KernelTarget, text: str) -> Consumer:
+    """A program that runs at nearly every function."""
+    consumer, _ = program(kernel, text, clausetime="400000", aggsize="16m", bufsize="1m")
+    refused = consumer.start()
+    assert len(consumer.enabled.in_kernel) - len(refused) > LEAST
+    return consumer
+
+
+def events_of(consumer: Consumer, seen: Callable[[Event], object] = lambda event: None) -> Counter[str]:
+    """Run the program until its exit(); returns how many events of each kind there were."""
+    kinds = Counter[str]()
+    for event in consumer.events(lambda: False, ThePages(), formatted):
+        kinds[type(event).__name__] += 1
+        seen(event)
+    return kinds
+
+
+@contextmanager
+def worked(guest: Guest) -> Iterator[None]:
+    """In the block, a script does the rounds of work, and then makes the call that ends the program."""
+    script = f'for n in $(seq {ROUNDS}); do {WORK}; done; exec "$@"'
+    process = guest.link.spawn(["sh", "-c", script, "sh", *END_PROGRAM], lambda _: None, lambda _: None)
+    yield
+    assert process.wait(600.0) == 0
+
+
+@contextmanager
+def interrupted(guest: Guest) -> Iterator[None]:
+    """In the block, all processors get NMIs, of no known reason."""
+    over = threading.Event()
+
+    def interrupt() -> None:
+        while not over.wait(NMI_EVERY):
+            guest.vm.monitor("nmi")
+
+    before, thread = nmis(guest), threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert all(now - then > 100 for then, now in zip(before, nmis(guest), strict=True))
+
+
+def nmis(guest: Guest) -> list[int]:
+    """The NMIs of each processor so far."""
+    row = re.search(r"NMI:((?:\s+\d+)+)", guest.link.read_file("/proc/interrupts").decode())
+    assert row
+    return [int(word) for word in row[1].split()]
+
+
+def end(consumer: Consumer) -> None:
+    assert consumer.machine is not None
+    consumer.machine.close()
+
+
+def test_the_dearest_clauses_at_every_function_of_a_busy_kernel(guest: Guest, kernel: KernelTarget) -> None:
+    tables = dict[str, int]()
+
+    def seen(event: Event) -> None:
+        if isinstance(event, Snapshot):
+            tables[event.columns[0].aggregation.name] = len(event.rows)
+        assert not isinstance(event, Exited) or event.status == 3
+
+    consumer = started(kernel, DEAREST)
+    try:
+        with stressed(guest, (*STRESSORS, *NETWORK)), interrupted(guest), worked(guest):
+            kinds = events_of(consumer, seen)
+    finally:
+        end(consumer)
+    print(kinds, tables)
+    assert kinds["Exited"] == 1 and tables == dict.fromkeys(("stacks", "programs", "joined", "copied"), 9)
+    assert consumer.restored is True
+
+
+def test_two_programs_share_every_function(guest: Guest, kernel: KernelTarget) -> None:
+    """The second finds the probes of the first in force, which stay when the first goes."""
+    first = started(kernel, "fbt:::entry { @ = count(); } syscall::getsid:entry { exit(0); }")
+    second = started(kernel, "fbt:::entry { @ = count(); } syscall::getpgid:entry { exit(0); }")
+    try:
+        with worked(guest):
+            assert events_of(first)["Exited"] == 1
+        end(first)
+        assert first.restored is None
+        guest.run(sys.executable, "-c", "import os; os.getpgid(0)")
+        assert events_of(second)["Exited"] == 1
+    finally:
+        end(second)
+    assert second.restored is True
