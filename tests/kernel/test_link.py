@@ -71,6 +71,25 @@ class TestHere:
         assert caught.value.errno == errno.EFBIG
         assert link.run(["true"]) == (0, b"", b"")
 
+    def test_requests_that_do_not_wait_for_one_another_are_answered_in_order(
+        self, link: RelayLink, tmp_path: Path
+    ) -> None:
+        """There are more than may be under way at once, with long and short answers. The first error is raised, and
+        the answers behind it are no answers to later requests."""
+        files = [tmp_path / str(number) for number in range(1000)]
+        for number, file in enumerate(files):
+            file.write_bytes(b"%d" % number * (number % 7) * 1000)
+        names = [os.fsencode(file) for file in files]
+        asked = link.channel.ask_all(MessageKind.FILE, names, LIMIT)
+        assert asked == [file.read_bytes() for file in files]
+        files[500].unlink()
+        files[500].mkdir()
+        files[501].unlink()
+        with pytest.raises(IsADirectoryError):
+            link.channel.ask_all(MessageKind.FILE, names, LIMIT)
+        assert link.channel.ask_all(MessageKind.FILE, names[:2], LIMIT) == asked[:2]
+        assert link.channel.ask_all(MessageKind.FILE, [], LIMIT) == []
+
     def test_a_missing_file_is_an_error(self, link: RelayLink) -> None:
         for each in (link, LocalLink()):
             with pytest.raises(FileNotFoundError):

@@ -144,7 +144,7 @@ class Bench:
 
     def put(self, code: bytes) -> int:
         address = self.next
-        self.driver.fill(address, code)
+        self.driver.fill([(address, code)])
         self.next += (len(code) + 15) & -16
         return address
 

@@ -7,6 +7,8 @@ The oracle for counts is how often a program makes a system call that nothing el
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from gilk.errors import TargetError
@@ -201,6 +203,9 @@ def test_messages_without_a_driver_raise_a_named_error(guest: Guest) -> None:
             raise AssertionError
 
         def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
+            raise AssertionError
+
+        def controls(self, request: int, payloads: Sequence[bytes]) -> list[bytes]:
             raise AssertionError
 
         def drain(self, most: int) -> bytes:

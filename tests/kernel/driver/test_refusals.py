@@ -281,8 +281,8 @@ def test_a_driver_of_another_protocol_raises_a_named_error(guest: Guest, driver:
         (lambda d: d.records((31, 0, 0, 0)), "driver-limit"),
         (lambda d: d.records((4, 0, 0, 0)), "driver-refused"),
         (lambda d: d.records((0, 0, 0, 0)), "driver-refused"),
-        (lambda d: d.fill(0xFFFFFFFF81000000, b"\xcc"), "driver-refused"),
-        (lambda d: d.fill(d.arena(4096) + 4090, bytes(16)), "driver-refused"),
+        (lambda d: d.fill([(0xFFFFFFFF81000000, b"\xcc")]), "driver-refused"),
+        (lambda d: d.fill([(d.arena(4096) + 4090, bytes(16))]), "driver-refused"),
     ],
 )  # fmt: skip
 def test_impossible_requests_raise_named_errors(driver: Driver, ask: Callable[[Driver], object], slug: str) -> None:

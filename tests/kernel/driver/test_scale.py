@@ -84,7 +84,7 @@ def test_every_function_of_the_kernel_counts_at_once(
     assert len(entries) > 30000
     code = Code(driver.arena(16 << 20), driver.counters(len(entries)))
     units = list(behind_entries(guest, entries, code) if way == "behind" else at_entries(entries, code))
-    driver.fill(code.start, bytes(code.content))
+    driver.fill([(code.start, bytes(code.content))])
     verdicts = Counter(each.verdict for each in driver.apply(units))
     assert verdicts[Verdict.OK] > 0.99 * len(units)
     assert verdicts.keys() - {Verdict.OK} <= REFUSALS_THAT_ARE_DUE

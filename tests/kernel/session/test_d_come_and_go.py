@@ -52,9 +52,9 @@ def test_nobody_finds_a_site_in_a_module_that_has_been_unloaded(guest: Guest) ->
         assert not consumer.start()
         sites = DriverProgram(Driver(guest.link))
         address = guest.module_symbol("dummy_xmit")
-        assert address and sites.find(address, SiteKind.ENTRY)
+        assert address and all(sites.find([(address, SiteKind.ENTRY)]))
         guest.run("rmmod", "dummy")
-        assert not sites.find(address, SiteKind.ENTRY)
+        assert not any(sites.find([(address, SiteKind.ENTRY)]))
     finally:
         assert consumer.machine is not None
         consumer.machine.close()
@@ -69,11 +69,12 @@ def test_a_program_attaches_to_one_site_so_often_only(kernel: KernelTarget, gues
         assert not consumer.start()
         sites = DriverProgram(Driver(guest.link))
         address = guest.symbols["do_msgsnd"]
-        fire = KernelFire(sites.find(address, SiteKind.ENTRY), SiteKind.ENTRY, address=address)
+        (site,) = sites.find([(address, SiteKind.ENTRY)])
+        fire = KernelFire(site, SiteKind.ENTRY, address=address)
         for _ in range(MOST - 1):
-            sites.attach(fire)
+            sites.attach([fire])
         with pytest.raises(TargetError):
-            sites.attach(fire)
+            sites.attach([fire])
     finally:
         assert consumer.machine is not None
         consumer.machine.close()

@@ -132,13 +132,12 @@ class InKernel:
     def insert(self) -> list[tuple[DProbe, str]]:
         """Put all probes in; returns those that are refused, with the reasons."""
         refused: dict[DProbe, str] = {}
-        places = [place for place in self._clauses.places(refused) if not self._join(place)]
+        places = self._join(list(self._clauses.places(refused)))
         if places:
             self._session = KernelSession(self._target)
             loaded = self._target.loaded()[0]
             first = self._program.sites(len(places))
-            for number, place in enumerate(places, first):
-                self._program.attach(replace(place.fire, site=number))
+            self._program.attach(replace(place.fire, site=number) for number, place in enumerate(places, first))
             wanted = [
                 WantedSite(loaded, place.part, place.point, FiresSite(number))
                 for number, place in enumerate(places, first)
@@ -195,12 +194,12 @@ class InKernel:
         except OSError as error:
             return f"{uprobe_refusal(error)} at {fire.offset:#x} of the file"
 
-    def _join(self, place: KernelPlace) -> bool:
-        """Attach to a site that exists already, of this or another program; returns whether there is one."""
-        site = self._program.find(place.fire.address, place.fire.kind)
-        if site:
-            self._program.attach(replace(place.fire, site=site))
-        return bool(site)
+    def _join(self, places: list[KernelPlace]) -> list[KernelPlace]:
+        """Attach to sites that exist already, of this or another program; returns the places that have none."""
+        sites = self._program.find((place.fire.address, place.fire.kind) for place in places)
+        found = list(zip(places, sites, strict=True))
+        self._program.attach(replace(place.fire, site=site) for place, site in found if site)
+        return [place for place, site in found if not site]
 
     def start_clocks(self) -> None:
         """Start the clocks of tick-N and profile-N, and what counts events for cpc."""

@@ -19,6 +19,7 @@ from gilk.targets.framing import FrameReader, MessageKind, TooLarge, framed
 from gilk.targets.kernel.messages import LARGEST, LARGEST_ANSWER, MAGIC, UNDER_WAY, VERSION, pack_strings
 
 _READ: Final = 1 << 20  # bytes of one read
+_AHEAD: Final = 256  # requests of ask_all() that may be without an answer
 
 Sink = Callable[[bytes], object]
 
@@ -149,6 +150,23 @@ class Channel:
         if request.error:
             raise request.error
         return bytes(request.answer)
+
+    def ask_all(self, kind: MessageKind, payloads: Iterable[bytes], timeout: float) -> list[bytes]:
+        """Make requests, some of them before the answers to earlier ones have come; returns the answers, in order.
+        Raises as ask() does, once all requests that were made have been answered."""
+        asked: list[tuple[int, RelayRequest]] = []
+        for number, payload in enumerate(payloads):
+            request = RelayRequest()
+            asked.append((self._begin(kind, payload, request), request))
+            if number >= _AHEAD:
+                self._await(asked[number - _AHEAD][1], timeout)
+        for tag, request in asked:
+            self._await(request, timeout)
+            self.forget(tag)
+        error = next((request.error for _, request in asked if request.error), None)
+        if error:
+            raise error
+        return [bytes(request.answer) for _, request in asked]
 
     def spawn(
         self, command: Iterable[bytes], directory: bytes, environment: Mapping[bytes, bytes],

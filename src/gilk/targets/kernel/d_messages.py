@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -185,20 +185,17 @@ class DriverProgram:
         """Reserve ``count`` consecutive numbers for sites; returns the first."""
         return int.from_bytes(self._driver.ask(SITES, struct.pack("<II", count, 0))[4:8], "little")
 
-    def find(self, address: int, kind: SiteKind) -> int:
-        """The number of a site, of any client, that is in force at that point; 0: there is none."""
-        body = self._driver.ask(FIND, struct.pack("<QII", address, kind, 0))
-        return int.from_bytes(body[12:16], "little")
+    def find(self, places: Iterable[tuple[int, SiteKind]]) -> list[int]:
+        """For each point, the number of a site of any client that is in force there; 0: there is none."""
+        bodies = self._driver.ask_all(FIND, [struct.pack("<QII", address, kind, 0) for address, kind in places])
+        return [int.from_bytes(body[12:16], "little") for body in bodies]
 
     def force(self, sites: Sequence[int]) -> None:
         """Say that these sites are in force, so that other clients find them."""
         self._driver.ask(FORCE, struct.pack(f"<II{len(sites)}I", len(sites), 0, *sites))
 
-    def attach(self, fire: KernelFire) -> None:
-        body = ATTACH_BODY.pack(
-            fire.site, fire.kind, fire.group, fire.probe, len(fire.choice), DEEP * fire.deep, fire.start, fire.address
-        )
-        self._driver.ask(ATTACH, body + b"".join(CHOICE.pack(*one) for one in fire.choice))
+    def attach(self, fires: Iterable[KernelFire]) -> None:
+        self._driver.ask_all(ATTACH, map(_pack_fire, fires))
 
     def clock(self, period: int, group: int, probe: int, everywhere: bool) -> None:
         """Have a group run each ``period`` ns, on one processor or ``everywhere``, on each of them."""
@@ -354,3 +351,10 @@ def pack_rows(aggregations: Sequence[Aggregation]) -> Iterator[bytes]:
         limits = (what.low, what.high, what.step) if what.function is Function.LQUANTIZE else (0, 0, 1)
         yield AGGREGATION.pack(function, one.key_size, first, edges, *limits)
         first += edges
+
+
+def _pack_fire(fire: KernelFire) -> bytes:
+    body = ATTACH_BODY.pack(
+        fire.site, fire.kind, fire.group, fire.probe, len(fire.choice), DEEP * fire.deep, fire.start, fire.address
+    )
+    return body + b"".join(CHOICE.pack(*one) for one in fire.choice)

@@ -6,7 +6,8 @@ A session reserves an arena, fills it with patches, and then applies the units t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import struct
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from mmap import mmap
 from typing import Final, Protocol, TypeVar
 
@@ -36,6 +37,7 @@ class Carrier(Protocol):
 
     def open_driver(self) -> None: ...
     def control(self, request: int, payload: bytes) -> bytes: ...
+    def controls(self, request: int, payloads: Sequence[bytes]) -> list[bytes]: ...
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes: ...
     def drain(self, most: int) -> bytes: ...
     def map(self, offset: int, size: int, write: bool) -> mmap | None: ...
@@ -73,12 +75,15 @@ class Driver:
         body = self.ask(abi.ARENA, size.to_bytes(8, "little") + bytes(8))
         return int.from_bytes(body[8:], "little")
 
-    def fill(self, address: int, content: bytes) -> None:
+    def fill(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """Write to the arena: rows of address and content."""
         most = self.hello.message_max - 64
-        for start in range(0, len(content), most):
-            piece = content[start : start + most]
-            body = (address + start).to_bytes(8, "little") + len(piece).to_bytes(8, "little") + piece
-            self.ask(abi.FILL, body)
+        pieces = (
+            (address + start, content[start : start + most])
+            for address, content in rows
+            for start in range(0, len(content), most)
+        )
+        self.ask_all(abi.FILL, [struct.pack("<QQ", address, len(piece)) + piece for address, piece in pieces])
 
     def hold(self, address: int) -> None:
         """Keep the module that has code at this address loaded until this client, with all its units, has gone."""
@@ -172,6 +177,11 @@ class Driver:
     def ask(self, request: int, body: bytes) -> bytes:
         """Send a message; returns the answer. Both are without their heads."""
         return _guarded(refused, lambda: self._link.control(request, abi.message(body)))[_HEAD:]
+
+    def ask_all(self, request: int, bodies: Iterable[bytes]) -> list[bytes]:
+        """Send messages, without waiting for each answer; returns the answers, in order."""
+        messages = [abi.message(body) for body in bodies]
+        return [answer[_HEAD:] for answer in _guarded(refused, lambda: self._link.controls(request, messages))]
 
     def ask_about(self, path: str, request: int, place: int, body: bytes) -> bytes:
         """Send a message about a file on the kernel's machine, whose descriptor is put at offset ``place`` of the body.

@@ -32,6 +32,9 @@ class FilesLink:
     def control(self, request: int, payload: bytes) -> bytes:
         self._refuse()
 
+    def controls(self, request: int, payloads: Sequence[bytes]) -> list[bytes]:
+        self._refuse()
+
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
         self._refuse()
 

@@ -50,6 +50,10 @@ class Link(Protocol):
         """Make one ioctl: the driver gets the address of a buffer that holds `payload`; returns the buffer's bytes
         afterwards."""
 
+    def controls(self, request: int, payloads: Sequence[bytes]) -> list[bytes]:
+        """Make an ioctl for each payload, as control() does; returns the buffers, in order. The first error is raised,
+        when some of those behind it may have been made as well."""
+
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
         """Make one ioctl as control() does, with a descriptor of a regular file there as an i32 at offset ``place`` of
         the buffer."""
@@ -96,6 +100,9 @@ class LocalLink:
 
     def control(self, request: int, payload: bytes) -> bytes:
         return self._kernel.control(request, payload)
+
+    def controls(self, request: int, payloads: Sequence[bytes]) -> list[bytes]:
+        return [self.control(request, payload) for payload in payloads]
 
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
         return self._kernel.lend(request, payload, place, path)
@@ -179,6 +186,10 @@ class RelayLink:
     def control(self, request: int, payload: bytes) -> bytes:
         patience = self.patience if request in (APPLY, UNDO) else min(_AT_HAND, self.patience)
         return self.channel.ask(MessageKind.CONTROL, struct.pack("<Q", request) + payload, patience)
+
+    def controls(self, request: int, payloads: Sequence[bytes]) -> list[bytes]:
+        head = struct.pack("<Q", request)
+        return self.channel.ask_all(MessageKind.CONTROL, (head + each for each in payloads), self.patience)
 
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
         name = os.fsencode(path)

@@ -190,15 +190,14 @@ class KernelWorkspace:
                 *(made.filter, hello.tgid_offset),
                 InterruptMask(hello.preempt_gs, abi.IN_INTERRUPT) if self._interrupts else None,
             )
-            self.driver.fill(self._stub, _log_registers(self._stub, made.number, symbols["ilk_log_registers"]))
+            self.driver.fill([(self._stub, _log_registers(self._stub, made.number, symbols["ilk_log_registers"]))])
         return self._rings
 
     # The interface to a Ledger.
 
     def stage(self, plan: Plan) -> tuple[int, _Staged]:
         """Write patches, to which no code leads yet; returns the batch's number and the batch."""
-        for patch in splices.fills(plan.functions):
-            self.driver.fill(patch.address, patch.data)
+        self.driver.fill((patch.address, patch.data) for patch in splices.fills(plan.functions))
         self._batch += 1
         staged = _Staged(plan.functions, [splices.units(function, self._image.read) for function in plan.functions])
         self._batches[self._batch] = staged
