@@ -49,7 +49,7 @@ stress: venv ## hundreds of thousands of cases, real programs under every point:
 kasan: venv ## the kernel's tests in one with KASAN and lockdep: an hour, and once half an hour and 12 GB to build it
 	@tools/setup kasan
 	$(RUN) tools/kasan_kernel.py build/kasan
-	GILK_KERNELS="$(CURDIR)/build/kasan" $(RUN) -m pytest -q --timeout 3600 tests/kernel
+	GILK_KERNELS="$(CURDIR)/build/kasan" $(RUN) -m pytest -q -m "not stress and not stock" --timeout 3600 tests/kernel
 
 zoo: venv ## sessions come and go for ten minutes at thirty kinds of programs at once, clients are killed at any moment
 	@tools/setup stress

@@ -102,6 +102,7 @@ def test_a_trap_counts(guest: Guest, driver: Driver, bench: Bench, parent: Funct
     assert driver.status().traps - before == CALLS
 
 
+@pytest.mark.stock
 def test_a_bounce_in_bytes_freed_by_another_unit_counts(
     guest: Guest, driver: Driver, bench: Bench, parent: Function
 ) -> None:
@@ -152,6 +153,7 @@ def test_functions_in_one_message_go_to_their_own_patches(guest: Guest, driver: 
     assert hits() == [0, 0, 0, 0]
 
 
+@pytest.mark.stock
 def test_units_of_all_kinds_in_one_message_count(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Several functions, each in two ways, are in one message."""
     units, calls = [], ("getppid", "getpgrp", "getuid", "geteuid", "getgid", "getegid")
@@ -189,6 +191,7 @@ def test_the_kernel_text_is_what_it_was(guest: Guest) -> None:
     assert [hex(each) for each in guest.changed()] == []
 
 
+@pytest.mark.stock
 def test_the_kernel_has_no_complaint_and_no_taint(guest: Guest) -> None:
     assert guest.run("cat", "/proc/sys/kernel/tainted") == "12288"
     assert guest.complaints() == ""

@@ -13,7 +13,7 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.program_message import program_message
 from tests.seldom import seldom
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stock]
 TARGETS = ("__x64_sys_getppid", "vfs_read")
 PROGRAM = """
 BEGIN { a[arg0 & 7] = arg1; @[arg0 & 63] = count(); @q = quantize(arg1); x += arg2; trace(arg0); }

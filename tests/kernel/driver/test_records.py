@@ -100,6 +100,7 @@ def test_four_clients_can_have_rings(guest: Guest, driver: Driver) -> None:
     assert caught.value.slug == "driver-busy"
 
 
+@pytest.mark.stock
 def test_an_instrument_in_c_sees_the_registers(guest: Guest, driver: Driver, bench: Bench) -> None:
     """ilk_log_registers is called through the thunk: its record holds rip, and the arguments of the system call."""
     rings = driver.records((0, 0, 0, 20))
@@ -124,6 +125,7 @@ def test_an_instrument_in_c_sees_the_registers(guest: Guest, driver: Driver, ben
     assert len(stacks) == 1, "of one task; the depth in it differs, the kernel sees to that at every system call"
 
 
+@pytest.mark.stock
 def test_an_instrument_is_not_reentered(guest: Guest, driver: Driver, bench: Bench) -> None:
     """The instrument calls a function which has the same instrument: the inner hits are counted as missed."""
     function, inner = guest.function("__x64_sys_getppid"), guest.function("__x64_sys_getpgrp")

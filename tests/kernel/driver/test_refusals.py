@@ -58,6 +58,7 @@ def test_a_valid_unit_is_accepted(driver: Driver, unit: DriverUnit) -> None:
     assert verdict(driver, unit) == Verdict.OK
 
 
+@pytest.mark.stock
 def test_a_unit_with_stale_bytes_is_refused(driver: Driver, unit: DriverUnit) -> None:
     wrong = bytes([unit.old[0], unit.old[1] ^ 0x38]) + unit.old[2:]
     assert verdict(driver, replace(unit, old=wrong)) == Verdict.STALE
@@ -154,6 +155,7 @@ def test_two_units_at_one_place_are_refused(driver: Driver, unit: DriverUnit) ->
     driver.undo_all()
 
 
+@pytest.mark.stock
 def test_two_units_of_one_number_are_refused(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
     function = guest.function("__x64_sys_getpgrp")
     other = replace(bench.before(function, function.window(5, several=False), b""), number=unit.number)
@@ -248,6 +250,7 @@ def test_undoing_unknown_units_is_refused(driver: Driver) -> None:
     assert [each.verdict for each in driver.undo([5, 6])] == [Verdict.UNKNOWN] * 2
 
 
+@pytest.mark.stock
 def test_a_pad_in_use_cannot_be_undone(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
     address, old = guest.function("__x64_sys_getppid").ret
     patch, copy = bench.moved(b"", old[:1], address + 1)

@@ -156,6 +156,7 @@ def test_signals_are_sent_when_interrupts_are_on_again(module: Module) -> None:
     assert module.test("signal") == [["early", "0,", "signals", "2"]]
 
 
+@pytest.mark.stock
 def test_the_kernel_has_no_complaints(module: Module) -> None:
     words = ("WARNING", "BUG", "Oops", "general protection", "self-detected stall")
     assert not [line for line in module.run("dmesg").splitlines() if any(word in line for word in words)]

@@ -36,7 +36,7 @@ n=0
 until [ $(dmesg | grep -c 'a D program was aborted') -gt {before} ]; do
     n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.2
 done"""
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stock]
 SECOND = Path(__file__).parent / "guest" / "second.py"
 SOURCE = Path(__file__).parents[3] / "src"
 FUNCTIONS = ["do_msgsnd", "x64_sys_call"]
