@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, pytest.mark.ti
 ROUNDS = int(os.environ.get("GILK_ENDURANCE_ROUNDS", "3"))  # of WORK; without KVM one takes some minutes
 LEAST = 35_000  # probes
 NMI_EVERY = 0.01  # seconds of this machine
+LEVELS = "/proc/sys/kernel/printk"
 WORK = "ls -R /sys/kernel > /dev/null 2>&1; find /proc/self -maxdepth 2 > /dev/null 2>&1; cat /proc/meminfo > /dev/null"
 NETWORK = ("udp", "icmp-flood", "sockfd")
 #: Stacks of kernel and program, texts that are made or copied, speculations, and a variable of the thread.
@@ -44,7 +46,9 @@ END_PROGRAM = [sys.executable, "-c", "import os; os.getsid(0)"]
 def started(kernel: KernelTarget, text: str) -> Consumer:
     """A program that runs at nearly every function."""
     consumer, _ = program(kernel, text, clausetime="400000", aggsize="16m", bufsize="1m")
+    began = time.monotonic()
     refused = consumer.start()
+    print(f"put in after {time.monotonic() - began:.0f} s")
     assert len(consumer.enabled.in_kernel) - len(refused) > LEAST
     return consumer
 
@@ -69,13 +73,16 @@ def worked(guest: Guest) -> Iterator[None]:
 
 @contextmanager
 def interrupted(guest: Guest) -> Iterator[None]:
-    """In the block, all processors get NMIs, of no known reason."""
+    """In the block, the first processor gets NMIs of no known reason. The kernel writes of each to its log, but not to
+    the console, which would take all of its time."""
     over = threading.Event()
 
     def interrupt() -> None:
         while not over.wait(NMI_EVERY):
             guest.vm.monitor("nmi")
 
+    levels = guest.link.read_file(LEVELS).decode()
+    guest.write(LEVELS, "0 " + levels.split(maxsplit=1)[1])
     before, thread = nmis(guest), threading.Thread(target=interrupt)
     thread.start()
     try:
@@ -83,14 +90,15 @@ def interrupted(guest: Guest) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-    assert all(now - then > 100 for then, now in zip(before, nmis(guest), strict=True))
+    assert nmis(guest) - before > 1000
+    guest.write(LEVELS, levels)
 
 
-def nmis(guest: Guest) -> list[int]:
-    """The NMIs of each processor so far."""
-    row = re.search(r"NMI:((?:\s+\d+)+)", guest.link.read_file("/proc/interrupts").decode())
+def nmis(guest: Guest) -> int:
+    """The NMIs of the first processor so far."""
+    row = re.search(r"NMI:\s+(\d+)", guest.link.read_file("/proc/interrupts").decode())
     assert row
-    return [int(word) for word in row[1].split()]
+    return int(row[1])
 
 
 def end(consumer: Consumer) -> None:

@@ -4,9 +4,10 @@
  * the function.
  *
  * ftrace's interface takes one address for many functions, or one function at a time, at a tenth of a second each; and
- * it is not safe where others trace the same functions (direct.c). So all functions of a change form one group, which
- * is registered as that interface would do it; the table of direct calls has the patch of each already. Single
- * functions are taken out of a group by its filter.
+ * it is not safe where others trace the same functions (direct.c). So all functions of a client form one group, which
+ * is registered as that interface would do it; the table of direct calls has the patch of each already. Functions join
+ * the group, and are taken out of it, by its filter. There is one group, since to unregister one waits until each task
+ * has slept or left the kernel, which takes seconds on a busy machine.
  */
 #include <linux/ftrace.h>
 #include <linux/mm.h>
@@ -42,58 +43,68 @@ static int enlist(struct ilk_fentries *group, struct ilk_site **sites, u32 count
 {
 	int error = filter(&group->ops, sites, count, 0);
 
-	if (error)
-		return error;
-	error = ilk_direct_add(sites, count);
-	if (error)
-		return error;
-	error = register_ftrace_function(&group->ops);
-	if (error)
-		ilk_direct_remove(sites, count);
-	return error;
+	return error ? error : register_ftrace_function(&group->ops);
 }
 
-static int attach(struct ilk_site **sites, u32 count)
+/* Make the client's group, of these sites, whose direct calls ftrace knows. */
+static int found(struct ilk_client *client, struct ilk_site **sites, u32 count)
 {
 	struct ilk_fentries *group = kzalloc(sizeof(*group), GFP_KERNEL);
 	int error;
-	u32 i;
 
 	if (!group)
 		return -ENOMEM;
 	group->ops.func = ilk_kernel.call_direct_funcs;
 	group->ops.trampoline = (unsigned long)ilk_kernel.ftrace_regs_caller;
 	group->ops.flags = FTRACE_OPS_FL_DIRECT | FTRACE_OPS_FL_SAVE_REGS;
-	group->count = count;
 	error = enlist(group, sites, count);
 	if (error) {
 		ftrace_free_filter(&group->ops);
 		kfree(group);
 		return error;
 	}
-	for (i = 0; i < count; i++) {
-		sites[i]->group = group;
-		sites[i]->state = ILK_ACTIVE;
-	}
+	client->fentries = group;
 	return 0;
 }
 
-/* Unregister the group. This waits for all CPUs that are in ftrace's part of a call. */
-static int dissolve(struct ilk_fentries *group)
+static int attach(struct ilk_client *client, struct ilk_site **sites, u32 count)
 {
+	int error = ilk_direct_add(sites, count);
+	u32 i;
+
+	if (error)
+		return error;
+	error = client->fentries ? filter(&client->fentries->ops, sites, count, 0) :
+				   found(client, sites, count);
+	if (error) {
+		ilk_direct_remove(sites, count);
+		return error;
+	}
+	client->fentries->count += count;
+	for (i = 0; i < count; i++)
+		sites[i]->state = ILK_ACTIVE;
+	return 0;
+}
+
+/* Unregister the client's group. This waits for all CPUs that are in ftrace's part of a call. */
+static int dissolve(struct ilk_client *client)
+{
+	struct ilk_fentries *group = client->fentries;
 	int error = unregister_ftrace_function(&group->ops);
 
 	if (error)
 		return error;
+	client->fentries = NULL;
 	ftrace_free_filter(&group->ops);
 	kfree(group);
 	return 0;
 }
 
-static int detach(struct ilk_fentries *group, struct ilk_site **sites, u32 count)
+static int detach(struct ilk_client *client, struct ilk_site **sites, u32 count)
 {
+	struct ilk_fentries *group = client->fentries;
 	u32 i, left = group->count - count;
-	int error = left ? filter(&group->ops, sites, count, 1) : dissolve(group);
+	int error = left ? filter(&group->ops, sites, count, 1) : dissolve(client);
 
 	if (error)
 		return error;
@@ -122,13 +133,14 @@ static u32 pick_new(struct ilk_site **from, u32 count, struct ilk_site **to)
 	return n;
 }
 
+/* Pick those in force of one client: the sites of a module that goes are of several. */
 static u32 pick_group(struct ilk_site **from, u32 count, struct ilk_site **to)
 {
 	u32 i, n = 0;
 
 	for (i = 0; i < count; i++)
 		if (from[i]->kind == ILK_FENTRY && from[i]->status == ILK_OK &&
-		    from[i]->state == ILK_ACTIVE && (!n || from[i]->group == to[0]->group))
+		    from[i]->state == ILK_ACTIVE && (!n || from[i]->client == to[0]->client))
 			to[n++] = from[i];
 	return n;
 }
@@ -148,7 +160,7 @@ void ilk_fentry_attach(struct ilk_site **sites, u32 count)
 {
 	struct ilk_site **some = kvcalloc(count, sizeof(*some), GFP_KERNEL | __GFP_NOFAIL);
 	u32 n = pick_new(sites, count, some);
-	int error = n ? attach(some, n) : 0;
+	int error = n ? attach(some[0]->client, some, n) : 0;
 
 	if (error)
 		fail(some, n, ILK_NO_FENTRY, error);
@@ -162,7 +174,7 @@ void ilk_fentry_detach(struct ilk_site **sites, u32 count)
 	u32 n;
 
 	while ((n = pick_group(sites, count, some))) {
-		int error = detach(some[0]->group, some, n);
+		int error = detach(some[0]->client, some, n);
 
 		if (error)
 			fail(some, n, ILK_BUSY, error);

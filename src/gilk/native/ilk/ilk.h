@@ -46,6 +46,7 @@ struct ilk_client {
 	struct mutex read_mutex; /* of the buffers' read side */
 	struct wait_queue_head readers; /* tasks that poll */
 	struct ilk_program *program; /* of D; NULL: none */
+	struct ilk_fentries *fentries; /* its FENTRY in force; NULL: none */
 	struct ilk_shared *shared; /* with processes; NULL: nothing */
 	struct module *held[ILK_HELD_MAX];
 	u32 nr_held;
@@ -68,7 +69,6 @@ struct ilk_site {
 	struct list_head guest; /* in host->guests */
 	struct ilk_client *client;
 	struct ilk_site *pad; /* SHORT: what it bounces off */
-	struct ilk_fentries *group; /* FENTRY */
 	struct ftrace_func_entry *entry; /* FENTRY: removed from ftrace's table, for us to free */
 	struct ilk_site *host; /* PAD: whose bytes it lies in, or NULL */
 	unsigned long address;

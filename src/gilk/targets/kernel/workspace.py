@@ -44,7 +44,7 @@ from gilk.values import dataclass
 _LEAST_ARENA, _ARENA_PER_POINT = 1 << 20, 192  # bytes
 _STUB = 64  # bytes of the stub that leads from the registers thunk to ilk_log_registers
 _COUNTERS_AT_ONCE = 512
-_UNITS_AT_ONCE = 400
+_UNITS_AT_ONCE, _MESSAGES = 400, 25  # at least so many units in a message, and about so many messages at most
 #: The driver's verdicts as refusals of plans: facts that the client did not know.
 _REFUSALS = {
     Verdict.BLACKLIST: Refusal.BLACKLISTED,
@@ -217,12 +217,14 @@ class KernelWorkspace:
         return Changed(time.perf_counter() - began)
 
     def _apply(self, functions: list[tuple[_Staged, int]]) -> None:
-        """Apply units in messages of some hundred: while the driver carries a message out, its probes work by traps."""
+        """Apply units in messages of some hundred or thousand. While the driver carries a message out, its probes work
+        by traps; and it waits, for seconds on a busy machine, until each task has slept or left the kernel."""
         messages: list[abi.DriverUnit] = []
         origins: list[tuple[_Staged, int, splices.Unit]] = []
+        most = max(_UNITS_AT_ONCE, len(functions) // _MESSAGES)
         for done, (staged, index) in enumerate(functions):
             activity.tell("putting probes into", done, len(functions), "functions")
-            if len(messages) + len(staged.units[index]) > _UNITS_AT_ONCE:
+            if len(messages) + len(staged.units[index]) > most:
                 self._send(messages, origins)
                 messages, origins = [], []
             numbers: dict[int, int] = {}
