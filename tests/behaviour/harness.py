@@ -262,41 +262,49 @@ def _mappings(pid: int) -> list[str]:
 def differences(pid: int) -> list[str]:
     """The places where executable memory differs from the file that it was mapped from."""
     found = []
-    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for line in _mappings(pid):
-            fields = line.split(maxsplit=5)
-            if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/") or "memfd:" in fields[5]:
-                continue
-            start, end = (int(part, 16) for part in fields[0].split("-"))
-            live = _content(memory, start, end - start, lambda line=line: line in _mappings(pid))
-            if live is None:
-                continue
-            with open(_file(pid, fields), "rb") as file:
-                file.seek(int(fields[2], 16))
-                kept = file.read(end - start)
-            at = (
-                next((i for i, (a, b) in enumerate(zip(live, kept, strict=False)) if a != b), None)
-                if live[: len(kept)] != kept
-                else None
+    for line in _mappings(pid):
+        fields = line.split(maxsplit=5)
+        if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/") or "memfd:" in fields[5]:
+            continue
+        start, end = (int(part, 16) for part in fields[0].split("-"))
+        live = _content(pid, start, end - start, line)
+        if live is None:
+            continue
+        with open(_file(pid, fields), "rb") as file:
+            file.seek(int(fields[2], 16))
+            kept = file.read(end - start)
+        at = (
+            next((i for i, (a, b) in enumerate(zip(live, kept, strict=False)) if a != b), None)
+            if live[: len(kept)] != kept
+            else None
+        )
+        if at is not None:
+            found.append(
+                f"{fields[5]}+{int(fields[2], 16) + at:#x}: {live[at : at + 8].hex()}, not {kept[at : at + 8].hex()}"
             )
-            if at is not None:
-                found.append(
-                    f"{fields[5]}+{int(fields[2], 16) + at:#x}: {live[at : at + 8].hex()}, not {kept[at : at + 8].hex()}"
-                )
     return found
 
 
-def _content(memory: IO[bytes], start: int, size: int, is_mapped: Callable[[], bool]) -> bytes | None:
-    """The bytes of a mapping; None if it is not mapped any more. It may be unmapped and mapped again meanwhile, more
-    than once."""
+def _content(pid: int, start: int, size: int, line: str) -> bytes | None:
+    """The bytes of the mapping that ``line`` of its maps is about; None if it is not mapped any more. It may be
+    unmapped and mapped again meanwhile, more than once; or it is of a program that the process executes only now, which
+    is in another memory."""
     for _ in range(100):
-        memory.seek(start)
         try:
-            return memory.read(size)
+            with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+                memory.seek(start)
+                return memory.read(size)
         except OSError:
-            if not is_mapped():
+            if not _is_mapped(pid, line):
                 return None
     raise AssertionError(f"cannot be read, though it is mapped: {start:#x}")
+
+
+def _is_mapped(pid: int, line: str) -> bool:
+    try:
+        return line in _mappings(pid)
+    except OSError:
+        return False
 
 
 def _file(pid: int, fields: list[str]) -> str:
