@@ -55,7 +55,7 @@ def tell(program: subprocess.Popen[bytes], letter: bytes) -> None:
     program.stdin.flush()
 
 
-def signal_amid_a_patch(pid: int) -> int:
+def signal_amid_a_patch(pid: int) -> None:
     """Send SIGUSR1 where a patch has stepped over the red zone and has not stepped back yet."""
     code = [range(m.start, m.end) for m in read_maps(pid) if "x" in m.permissions and "memfd:gilk" in m.path]
     ptrace.seize(pid)
@@ -69,7 +69,7 @@ def signal_amid_a_patch(pid: int) -> int:
         if not any(now.rip in each for each in code):
             outside = now
         elif now.rsp < outside.rsp - 128:
-            return ptrace.call(ptrace.DETACH, pid, 0, signal.SIGUSR1)
+            return detach_with_signal(pid)
     raise AssertionError("no patch steps over the red zone")
 
 
