@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +13,7 @@ from gilk.cli.dtrace_manner import Manner
 from gilk.errors import StoreError
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
+from gilk.render.d.refused import told_lacking
 from gilk.render.d.style import Style
 from gilk.version import VERSION
 
@@ -26,6 +28,10 @@ class Output(Protocol):
         ...
 
     def take(self, event: d_programs.events.Event) -> None: ...
+
+    def lack(self, events: Sequence[d_programs.events.Event]) -> None:
+        """Take the events about what the program does without, all at once."""
+        ...
 
     def say(self, text: str) -> None:
         """Write a text about programs and probes, which -v asks for."""
@@ -57,6 +63,9 @@ class TextOutput:
             self.remark(complaint)
         if data := self._printer.output(event):
             self._pages.write(data)
+
+    def lack(self, events: Sequence[d_programs.events.Event]) -> None:
+        self.remark(told_lacking(self._printer, events))
 
     def say(self, text: str) -> None:
         self._pages.write(text.encode("utf-8", "surrogateescape"))
@@ -92,6 +101,10 @@ class JsonOutput:
     def take(self, event: d_programs.events.Event) -> None:
         if (made := self._encoder.object(event)) is not None:
             self._line(made)
+
+    def lack(self, events: Sequence[d_programs.events.Event]) -> None:
+        for event in events:
+            self.take(event)
 
     def say(self, text: str) -> None:
         sys.stderr.write(text)
@@ -145,6 +158,14 @@ class TableOutput(TextOutput):
             self._printer.output(event)  # complaints depend on options; no other event is made text of
         if complaint := self._printer.complaint(event):
             self.remark(complaint)
+        self._add(event)
+
+    def lack(self, events: Sequence[d_programs.events.Event]) -> None:
+        super().lack(events)
+        for event in events:
+            self._add(event)
+
+    def _add(self, event: d_programs.events.Event) -> None:
         try:
             self._file.add(event)
         except StoreError as error:

@@ -16,7 +16,6 @@ from gilk.cli.running import Stop
 from gilk.errors import GilkError
 from gilk.render.d.listing import LISTING_HEADER
 from gilk.render.d.messages import Messages
-from gilk.render.d.refused import remaining
 from gilk.render.d.verbose import tell_probe, tell_program
 
 _MANY = 300  # clauses, from which on the compiler takes seconds
@@ -171,10 +170,7 @@ def _run(consumer: d_programs.Consumer, messages: Messages, manner: Manner, outp
         output.remark(messages.error(f"compiling {clauses} clauses, which takes the C compiler some time"))
     with working("planning", not manner.as_json), stop.at_once():
         lacking = list(consumer.start())
-    for each in lacking:
-        output.take(each)
-    if more := remaining([one for one in lacking if isinstance(one, d_programs.events.Refused)]):
-        output.remark(messages.error(more))
+    output.lack(lacking)
     if manner.emit:
         sys.stderr.write(consumer.tracing.text)
     status = 0

@@ -16,6 +16,7 @@ from gilk.api import dtrace as d_programs
 from gilk.errors import CompileError, GilkError, MachineGone, TargetError, UsageError
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
+from gilk.render.d.refused import told_lacking
 from gilk.render.d.style import Style
 from gilk.web.frames import Message, ServerChannel, ServerEnded
 from gilk.web.growing import GrowingAggregations
@@ -45,8 +46,9 @@ class PrintingHost:
         """
         _compile(consumer)
         printer = Printer(Messages("dtrace"), Style.of(consumer.options, False))
-        for first_event in (*consumer.matched, *consumer.start()):
-            self._take(printer, first_event)
+        for matched in consumer.matched:
+            self._take(printer, matched)
+        self._say(told_lacking(printer, consumer.start()).encode("utf-8", "surrogateescape"))
         with suppress(ServerEnded):
             self._channel.send({"id": first["id"], "ok": {"host": os.getpid()}})
         try:
@@ -94,7 +96,9 @@ class PrintingHost:
             self._report = {"restored": event.restored, "status": event.status, "notes": []}
         if isinstance(event, d_programs.events.Snapshot) and event.final:
             self._growing.finish(event)
-        data = printer.complaint(event).encode("utf-8", "surrogateescape") + printer.output(event)
+        self._say(printer.complaint(event).encode("utf-8", "surrogateescape") + printer.output(event))
+
+    def _say(self, data: bytes) -> None:
         if data:
             self.add(data)
 

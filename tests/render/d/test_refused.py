@@ -6,7 +6,7 @@ from __future__ import annotations
 from gilk.lang.d.probes import DProbe
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
-from gilk.render.d.refused import NAMED, remaining
+from gilk.render.d.refused import NAMED, remaining, told_lacking
 from gilk.render.d.style import Style
 from gilk.trace.d.events import Refused
 
@@ -19,9 +19,10 @@ def refused(number: int, why: str) -> Refused:
 def test_the_first_are_named_and_the_others_summed_up() -> None:
     events = [refused(number, "thunk" if number % 3 else "unsafe") for number in range(NAMED + 9)]
     printer = Printer(Messages("dtrace"), Style())
-    said = [line for line in map(printer.complaint, events) if line]
+    *said, last = told_lacking(printer, events).splitlines(keepends=True)
     assert len(said) == NAMED
     assert said[1] == "dtrace: fbt:vmlinux:function1:entry: cannot be enabled: thunk at kernel:function1:entry\n"
+    assert last == f"dtrace: {remaining(events)}\n"
     assert remaining(events) == "9 more probes cannot be enabled, which --json names: 6 thunk, 3 unsafe"
 
 

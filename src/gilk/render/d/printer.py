@@ -8,7 +8,6 @@ from dataclasses import field
 from gilk.render.d import aggregations, records, trace
 from gilk.render.d.listing import listing
 from gilk.render.d.messages import Messages
-from gilk.render.d.refused import NAMED
 from gilk.render.d.style import Style
 from gilk.render.d.text import text_of
 from gilk.trace.d import events
@@ -35,7 +34,6 @@ class Printer:
     style: Style
     _record: Style = field(init=False)  # the style at the beginning of the present record
     _flows: dict[int, records.FlowIndent] = field(default_factory=dict)
-    _refused: int = 0
 
     def output(self, event: events.Event) -> bytes:
         """The bytes to print for an event. Every event must be given once, in order."""
@@ -60,16 +58,12 @@ class Printer:
         return b""
 
     def complaint(self, event: events.Event) -> str:
-        """The text for standard error about an event; '' for most, and for refused probes behind the first NAMED
-        (refused.remaining() sums these up)."""
+        """The text for standard error about an event; '' for most."""
         messages = self.messages
         match event:
             case events.Matched(kind=kind, name=name, probes=probes) if not self.style.quiet:
                 return messages.matched(kind, name, probes)
             case events.Refused(probe=probe, reason=reason):
-                self._refused += 1
-                if self._refused > NAMED:
-                    return ""
                 return messages.error(f"{probe}: cannot be enabled: {reason}")
             case events.Lowered(option=option, size=size) if not self.style.quietresize:
                 return messages.lowered(_SIZES[option], size)

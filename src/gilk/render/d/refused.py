@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sums up probes that cannot be enabled, when a pattern means more of them than a terminal shows."""
+"""Tells what a program does without: the first probes that cannot be enabled by name, and a sum of the others, when a
+pattern means more of them than a terminal shows."""
 
 from __future__ import annotations
 
@@ -7,11 +8,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from gilk.trace.d.events import Refused
+from gilk.render.d.printer import Printer
+from gilk.trace.d.events import Event, Refused
 
 #: So many are named, each on a line of its own.
 NAMED: Final = 20
 _WHERE = " at "  # what stands between a reason and the place that it is about
+
+
+def told_lacking(printer: Printer, lacking: Sequence[Event]) -> str:
+    """The text for standard error about all that Consumer.start() returns."""
+    refused = [event for event in lacking if isinstance(event, Refused)]
+    more = remaining(refused)
+    said = [*map(printer.complaint, refused[:NAMED]), printer.messages.error(more) if more else ""]
+    return "".join([*said, *(printer.complaint(event) for event in lacking if not isinstance(event, Refused))])
 
 
 def remaining(refused: Sequence[Refused]) -> str:
