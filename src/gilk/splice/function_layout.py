@@ -33,9 +33,7 @@ class FunctionLayout:
     moved. ``exact``: instructions come with what is live before them, and not as if everything were.
     """
 
-    def __init__(
-        self, context: PatchContext, function: Function, immovable: dict[int, str], exact: bool = True
-    ) -> None:
+    def __init__(self, context: PatchContext, function: Function, immovable: dict[int, str], exact: bool) -> None:
         self.function = function
         self.registry = context.registry
         self.policy = context.policy
