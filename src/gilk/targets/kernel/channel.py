@@ -143,13 +143,7 @@ class Channel:
     def ask(self, kind: MessageKind, payload: bytes, timeout: float) -> bytes:
         """Make a request; returns the answer. Raises the relay's OSError; MachineGone when no answer comes, and for all
         requests after that at once."""
-        request = RelayRequest()
-        tag = self._begin(kind, payload, request)
-        self._await(request, timeout)
-        self.forget(tag)
-        if request.error:
-            raise request.error
-        return bytes(request.answer)
+        return self.ask_all(kind, [payload], timeout)[0]
 
     def ask_all(self, kind: MessageKind, payloads: Iterable[bytes], timeout: float) -> list[bytes]:
         """Make requests, some of them before the answers to earlier ones have come; returns the answers, in order.

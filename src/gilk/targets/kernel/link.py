@@ -184,12 +184,12 @@ class RelayLink:
         self._ask(MessageKind.SHUT, b"")
 
     def control(self, request: int, payload: bytes) -> bytes:
-        patience = self.patience if request in (APPLY, UNDO) else min(_AT_HAND, self.patience)
-        return self.channel.ask(MessageKind.CONTROL, struct.pack("<Q", request) + payload, patience)
+        return self.controls(request, [payload])[0]
 
     def controls(self, request: int, payloads: Sequence[bytes]) -> list[bytes]:
+        patience = self.patience if request in (APPLY, UNDO) else min(_AT_HAND, self.patience)
         head = struct.pack("<Q", request)
-        return self.channel.ask_all(MessageKind.CONTROL, (head + each for each in payloads), self.patience)
+        return self.channel.ask_all(MessageKind.CONTROL, (head + each for each in payloads), patience)
 
     def lend(self, request: int, payload: bytes, place: int, path: str) -> bytes:
         name = os.fsencode(path)
