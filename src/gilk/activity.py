@@ -52,7 +52,7 @@ def step_by_step(things: Iterable[T]) -> Iterator[T]:
 
 
 def told(what: str, of: Collection[T], things: str) -> Iterator[T]:
-    """Those of a collection, as in ``step_by_step``; how many are done is told all the while."""
+    """Step by step as above, and tell how many of the things are done."""
     for done, thing in enumerate(step_by_step(of)):
         tell(what, done, len(of), things)
         yield thing
