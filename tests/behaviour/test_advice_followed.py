@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gilk.errors import GilkError
-from gilk.session import tails
 from gilk.session.advised_session import AdvisedSession
 from gilk.session.advising import advice
 from gilk.session.places import Place, functions
+from gilk.targets import tails
 from gilk.targets.process import attach
 from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, rounds, session
 from tests.behaviour.harness import differences, leftovers
@@ -142,7 +142,7 @@ def followed(one: AdvisedSession) -> Iterator[Place]:
     """The entries of the library's interface functions whose returns can be found."""
     for view in functions(one.process, "sqlite3_*", "libsqlite3*"):
         with contextlib.suppress(GilkError):
-            tails.closure(one.process, view.loaded, view.function)
+            tails.closure(one.process, view.loaded, view.function, one.process.keeper.peek)
             if not view.function.loops and view.name != "sqlite3_value_text":
                 yield view.entry
 
@@ -208,7 +208,7 @@ def jumping(one: AdvisedSession) -> Iterator[Place]:
     for view in functions(one.process):
         if view.function.blocks and not view.function.whole and not view.function.loops:
             with contextlib.suppress(GilkError):
-                if len(tails.closure(one.process, view.loaded, view.function)) > 1:
+                if len(tails.closure(one.process, view.loaded, view.function, one.process.keeper.peek)) > 1:
                     yield view.entry
 
 

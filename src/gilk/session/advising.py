@@ -13,20 +13,20 @@ from gilk.image.value_place import ValuePlace
 from gilk.inputs import read_text
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature, parse
-from gilk.session import tails
 from gilk.session.places import Place
 from gilk.session.probing import Points
 from gilk.session.request import CFunction, Wanted
-from gilk.session.tails import Member
 from gilk.splice import points
 from gilk.splice.access import AccessingInstruction
 from gilk.splice.advice import Advised, AdvisedEntry, AdvisedJump, AdvisedReturn, AdvisedStay, ReachedEntry
 from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.splice.segments import is_call
+from gilk.targets import tails
 from gilk.targets.advised_workspace import AboutFunction
 from gilk.targets.base import Loaded, Target
 from gilk.targets.stack_switching import switches_stacks
+from gilk.targets.tails import Member
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.toolchain.kept_advice import kept_advice
 from gilk.values import dataclass
@@ -212,7 +212,7 @@ def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Ite
     _check_entry(process, loaded, function, place.point)
     named = CFunction(chosen.source, chosen.function)
     yield AdvisedPoint(Wanted(loaded, function, place.point, named, "other"), AdvisedEntry)
-    for member in tails.closure(process, loaded, function) if proceeds else ():
+    for member in tails.closure(process, loaded, function, process.keeper.peek) if proceeds else ():
         for part, point, kind in _points(process, member, member.function is function):
             yield AdvisedPoint(Wanted(member.loaded, part, point, named, "other"), kind)
 

@@ -17,9 +17,9 @@ from gilk.lang.aspect.code.meeting import MetFunction
 from gilk.session.advising import Advice, AdvisedCopy
 from gilk.session.inlined import Instance, called_elsewhere, has_debug_information, instances
 from gilk.session.places import Place
-from gilk.session.tails import jumps_away
 from gilk.spec.image import is_glob
 from gilk.splice.plan import Refusal
+from gilk.targets.tails import jumps_away
 from gilk.values import dataclass
 
 _NAMED = 5  # refused copies in a message

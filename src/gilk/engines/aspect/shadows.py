@@ -25,10 +25,10 @@ from gilk.lang.aspect.checked import (
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.inlined import code_of_copies
 from gilk.session.places import FunctionView, functions
-from gilk.session.tails import jumps_away
 from gilk.spec.image import is_glob
 from gilk.targets.base import Code
 from gilk.targets.process import Process
+from gilk.targets.tails import jumps_away
 from gilk.values import dataclass
 
 

@@ -8,7 +8,7 @@ loader has bound the slot. A function with jumps that may lead anywhere is refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, End, Function
@@ -16,13 +16,15 @@ from gilk.analysis.noreturn import named_noreturn
 from gilk.arch.decode import JUMP_INDIRECT, decode
 from gilk.errors import UsageError
 from gilk.image.model import Image
-from gilk.targets.base import Code, Loaded, Target
+from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 MOST = 64  # how many functions a closure can have
 _DIRECT = (End.TAIL, End.BRANCH)
 _LONGEST_STUB = 16
 _INSTEAD = "advice that does not wait for the function can be had: before, or in place with pass()"
+
+Peek = Callable[[int, int], bytes]  # reads memory at an address, so many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,18 @@ class Member:
     jumps: tuple[Jump, ...]
 
 
-def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member, ...]:
-    """The functions in which a call of ``function`` may return, itself first. Raises UsageError `tail-call`."""
-    images = process.loaded()
+def closure(code: Code, loaded: Loaded, function: Function, peek: Peek | None = None) -> tuple[Member, ...]:
+    """The functions in which a call of ``function`` may return, itself first. ``peek`` reads memory of the target;
+    without it, a jump through a slot is one that may lead anywhere. Raises UsageError `tail-call`."""
+    images = code.loaded()
     found: dict[tuple[int, int], Member] = {}
     todo = [(loaded, function)]
     for where, each in todo:
         key = where.bias, each.start
         if key in found:
             continue
-        found[key] = member = Member(where, each, tuple(_jumps(process, where, each)))
-        todo += [_target(process, images, where, jump) for jump in member.jumps]
+        found[key] = member = Member(where, each, tuple(_jumps(code, where, each)))
+        todo += [_target(code, images, where, jump, peek) for jump in member.jumps]
         if len(found) > MOST:
             raise _refused(f"{function.name} may end in jumps that lead on to more than {MOST} functions")
     return tuple(found.values())
@@ -139,17 +142,19 @@ def _slot(image: Image, stub: int) -> int:
     return int(jumps[0].ip_rel_memory_address)
 
 
-def _target(process: Target, images: tuple[Loaded, ...], loaded: Loaded, jump: Jump) -> tuple[Loaded, Function]:
-    address = _word(process, loaded.bias + jump.slot) if jump.slot else loaded.bias + jump.to
+def _target(
+    code: Code, images: tuple[Loaded, ...], loaded: Loaded, jump: Jump, peek: Peek | None
+) -> tuple[Loaded, Function]:  # fmt: skip
+    address = _led_to(loaded, jump, peek)
     for each in images:
         if each.start <= address < each.end:
-            analysis = process.analysis(each)
+            analysis = code.analysis(each)
             span = analysis.image.span_at(address - each.bias)
             if span is not None and span.start + each.bias == address:
                 function = analysis.function(span)
                 if not function.whole:
                     return each, function
-    name = _name(process.image(loaded.path), jump) or "a place that is no function"
+    name = _name(code.image(loaded.path), jump) or "a place that is no function"
     if jump.slot:
         why = f"{jump.where} is a jump to {name}, which is not bound to a function of an image, or not yet"
         raise _refused(why, "a program that is started with LD_BIND_NOW=1 has all of them bound")
@@ -163,8 +168,11 @@ def _name(image: Image, jump: Jump) -> str:
     return span.name if span else ""
 
 
-def _word(process: Target, address: int) -> int:
-    return int.from_bytes(process.keeper.peek(address, 8), "little")
+def _led_to(loaded: Loaded, jump: Jump, peek: Peek | None) -> int:
+    """The run-time address to which a jump leads; 0 if that is not known."""
+    if not jump.slot:
+        return loaded.bias + jump.to
+    return 0 if peek is None else int.from_bytes(peek(loaded.bias + jump.slot, 8), "little")
 
 
 def _refused(why: str, hint: str = _INSTEAD) -> UsageError:
