@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gilk.engines.dtrace.enabling import Enabled
-from gilk.engines.dtrace.kernel_clauses import IN_REGISTERS, KernelClauses, KernelPlace
+from gilk.engines.dtrace.kernel_clauses import IN_REGISTERS, KernelClauses
+from gilk.engines.dtrace.kernel_places import KernelPlace, attachments
 from gilk.errors import TargetError, UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.meaning.world import World
@@ -22,6 +23,7 @@ from gilk.targets.kernel.d_messages import (
     CodeVerdict,
     DriverProgram,
     ProcessImage,
+    SiteKind,
     UserFire,
 )
 from gilk.targets.kernel.driver import Driver
@@ -67,7 +69,7 @@ class InKernel:
 
     @property
     def keeps(self) -> bool:
-        """Whether rows of the tables have variables of their own, besides the program's."""
+        """Whether there are keyed variables besides the program's."""
         return self._clauses.keeps
 
     @property
@@ -132,26 +134,37 @@ class InKernel:
     def insert(self) -> list[tuple[DProbe, str]]:
         """Put all probes in; returns those that are refused, with the reasons."""
         refused: dict[DProbe, str] = {}
-        places = self._join(list(self._clauses.places(refused)))
-        if places:
-            self._session = KernelSession(self._target)
-            loaded = self._target.loaded()[0]
-            first = self._program.sites(len(places))
-            self._program.attach(replace(place.fire, site=number) for number, place in enumerate(places, first))
-            wanted = [
-                WantedSite(loaded, place.part, place.point, FiresSite(number))
-                for number, place in enumerate(places, first)
-            ]
-            inserted = self._session.insert_sites(wanted)
-            for place, probe in zip(places, inserted, strict=True):
-                if probe.refusal is not None:
-                    where = f"{probe.refusal} at {place.point.label}"
-                    refused.update((one, where) for one in place.probes)
-            self._program.force([each for each, probe in enumerate(inserted, first) if probe.refusal is None])
+        self._insert_sites(self._clauses.places(refused), refused)
         self._insert_points(refused)
         self._insert_events(refused)
         self._insert_uprobes(refused)
         return list(refused.items())
+
+    def _insert_sites(self, places: list[KernelPlace], refused: dict[DProbe, str]) -> None:
+        """Attach the clauses of places in the kernel's code, and make the sites that no program has there yet; adds
+        refusals to ``refused``. Sites come first: what is done at one depends on which there are."""
+        known = list(zip(places, self._program.find(place.at for place in places), strict=True))
+        fresh = [place for place, site in known if not site]
+        made = self._make_sites(fresh)
+        gone = {place.at for place in fresh if made[place.at][1]}
+        for place in fresh:
+            if why := made[place.at][1]:
+                refused.update((one, f"{why} at {place.point.label}") for one in place.probes)
+        sites = {site or made[place.at][0]: place for place, site in known if place.at not in gone}
+        self._program.attach(attachments(sites, gone))
+        self._program.force([made[place.at][0] for place in fresh if place.at not in gone])
+
+    def _make_sites(self, places: list[KernelPlace]) -> dict[tuple[int, SiteKind], tuple[int, str]]:
+        """Make a site at each place; returns by place its number, and the reason if it is refused, else ""."""
+        if not places:
+            return {}
+        self._session = KernelSession(self._target)
+        loaded = self._target.loaded()[0]
+        first = self._program.sites(len(places))
+        wanted = [WantedSite(loaded, place.part, place.point, FiresSite(n)) for n, place in enumerate(places, first)]
+        inserted = self._session.insert_sites(wanted)
+        rows = enumerate(zip(places, inserted, strict=True), first)
+        return {place.at: (number, str(probe.refusal or "")) for number, (place, probe) in rows}
 
     def _insert_points(self, refused: dict[DProbe, str]) -> None:
         """Attach the clauses of tracepoints; adds refusals to ``refused``."""
@@ -193,13 +206,6 @@ class InKernel:
             return ""
         except OSError as error:
             return f"{uprobe_refusal(error)} at {fire.offset:#x} of the file"
-
-    def _join(self, places: list[KernelPlace]) -> list[KernelPlace]:
-        """Attach to sites that exist already, of this or another program; returns the places that have none."""
-        sites = self._program.find((place.fire.address, place.fire.kind) for place in places)
-        found = list(zip(places, sites, strict=True))
-        self._program.attach(replace(place.fire, site=site) for place, site in found if site)
-        return [place for place, site in found if not site]
 
     def start_clocks(self) -> None:
         """Start the clocks of tick-N and profile-N, and what counts events for cpc."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeAlias
 
 from gilk import activity
 from gilk.analysis.model import Function
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.kernel_given import givens, keeps
+from gilk.engines.dtrace.kernel_places import KernelPlace, merged, of_returns
 from gilk.errors import UsageError
 from gilk.lang import ir
 from gilk.lang.d import tree
@@ -29,9 +31,9 @@ from gilk.providers.kernel.probe import KernelProbe, ProviderRow
 from gilk.providers.kernel.syscall import WAYS
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.targets.kernel.d_messages import KernelFire, SiteKind
+from gilk.targets.call_ends import CallEndFinder
+from gilk.targets.kernel.d_messages import KernelFire, SiteKind, SiteRole
 from gilk.targets.kernel.target import KernelTarget
-from gilk.values import dataclass
 
 IN_REGISTERS = 6  # arguments of a function that are in registers
 _EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN, "done": SiteKind.RETURN}
@@ -39,16 +41,6 @@ _LEFT = {"return": points.LEAVES, "done": points.RETURNS}
 _CALLS = {"entry": SiteKind.CALL_BEGINS, "return": SiteKind.CALL_ENDS}
 
 _Key: TypeAlias = tuple[tuple[int, ...], ProviderRow | ir.Given | None]
-
-
-@dataclass(frozen=True)
-class KernelPlace:
-    """A site that is to be made; ``fire`` has no number yet. ``probes``: the probes that fire there."""
-
-    part: Function
-    point: Point
-    fire: KernelFire
-    probes: tuple[DProbe, ...]
 
 
 def printed(
@@ -61,6 +53,11 @@ def printed(
     except NotInKernel as refused:
         what = f"clause {refused.clause} cannot run in a kernel: {refused.what}"
         raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is") from None
+
+
+def _notes_calls(row: tuple[DProbe, KernelProbe]) -> bool:
+    made = row[1]
+    return made.edge == "return" or any(fire.role is not SiteRole.FIRES for fire in made.user)
 
 
 def _events(target: KernelTarget, enabled: Enabled) -> Iterator[tuple[int, EventFormat]]:
@@ -94,8 +91,9 @@ class KernelClauses:
 
     @property
     def keeps(self) -> bool:
-        """Whether rows of the tables have variables of their own, besides the program's."""
-        return any(map(keeps, self._givens.values()))
+        """Whether there are keyed variables besides the program's: those of the tables' rows, or the notes of calls
+        that go on in other functions."""
+        return any(map(keeps, self._givens.values())) or any(map(_notes_calls, self._enabled.in_kernel))
 
     @property
     def does(self) -> Does:
@@ -137,13 +135,20 @@ class KernelClauses:
 
     # Places.
 
+    @cached_property
+    def _ends(self) -> CallEndFinder:
+        return CallEndFinder(self._target)
+
     def lacks_types(self, probe: DProbe) -> bool:
         """Whether the probe is a table's, and the kernel has not the types of its row."""
         row = self._of_row.get(probe.number)
         return row is not None and row not in self._givens
 
-    def places(self, refused: dict[DProbe, str]) -> Iterator[KernelPlace]:
+    def places(self, refused: dict[DProbe, str]) -> list[KernelPlace]:
         """The places that are to be made in the kernel's code; adds refusals to ``refused``."""
+        return merged(self._places(refused))
+
+    def _places(self, refused: dict[DProbe, str]) -> Iterator[KernelPlace]:
         calls: dict[str, list[tuple[DProbe, KernelProbe]]] = defaultdict(list)
         for probe, made in activity.told("analysing", self._enabled.in_kernel, "probes"):
             if self.lacks_types(probe):
@@ -168,8 +173,12 @@ class KernelClauses:
         deep = any(number >= IN_REGISTERS for number in self.used(probe).arguments)
         start = made.function.start if made.function is not None else 0
         fire = KernelFire(0, _EDGES[made.edge], self.group(probe), probe.number, start, deep)
+        function = None if made.function is None else self._target.analysis().function(made.function)
+        if made.edge == "return" and function is not None and function.blocks and not function.whole:
+            yield from of_returns(self._ends.of(self._target.loaded()[0], function), fire, probe)
+            return
         for part, point in self._points(made):
-            yield KernelPlace(part, point, replace(fire, address=point.address), (probe,))
+            yield KernelPlace(part, point, (replace(fire, address=point.address),), (probe,))
 
     def _of_calls(self, side: str, found: list[tuple[DProbe, KernelProbe]]) -> Iterator[KernelPlace]:
         """The places of the probes of system calls: one site for all, which looks up the clauses to run."""
@@ -177,7 +186,7 @@ class KernelClauses:
         fire = KernelFire(0, _CALLS[side], choice=choice)
         for part, point in self._points(found[0][1]):
             at = replace(fire, address=point.address)
-            yield KernelPlace(part, point, at, tuple(probe for probe, _ in found))
+            yield KernelPlace(part, point, (at,), tuple(probe for probe, _ in found))
 
     def _points(self, made: KernelProbe) -> Iterator[tuple[Function, Point]]:
         if made.function is None:

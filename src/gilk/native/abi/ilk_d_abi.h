@@ -21,6 +21,18 @@
  *	CALL	at x64_sys_call(): the system call's own; of `choice` the one whose value is its number runs, or none
  *	CALLED	at syscall_exit_to_user_mode_prepare(): its result twice, and errno
  *
+ * CALLS. Where a function ends in a jump to another one, its call goes on there, and ends at a return of that one, which is
+ * known by the stack pointer. So that a group can run at that return, an attachment has a role:
+ *	FIRES	the group runs
+ *	RETURNS	the group runs; a call of its function that was noted at this stack pointer is over
+ *	LEAVES	at a jump: the call is noted, with the group and the probe
+ *	ENDS	at a return, or where it is lost from sight: the groups of noted calls run, the innermost first. arg0 is how
+ *		far the jump is behind the beginning of its function, arg1 the result
+ * and in processes, where a call may be left without a return:
+ *	ENTERS	at an entry: what was noted belongs to a call that was left, unless a jump has led here
+ *	PASSES	at a jump between other functions: it leads to an entry
+ *	STAYS	where a conditional jump was not taken: it does not
+ *
  * Sites are of whoever asked for them, and any number of programs attach to one. FORCE says of a client's own that their
  * splices are in force; from then on FIND tells others of them. While a program of another client is attached, UNDO of all
  * units does nothing, and a client that is closed stays, for the sake of its units alone.
@@ -174,6 +186,16 @@ struct ilk_d_sites {
 
 #define ILK_D_DEEP 1u /* arg6 to arg9 are wanted */
 
+/* What an attachment is there for (see above, CALLS). */
+#define ILK_D_FIRES 0
+#define ILK_D_RETURNS 1
+#define ILK_D_LEAVES 2
+#define ILK_D_ENDS 3
+#define ILK_D_ENTERS 4
+#define ILK_D_PASSES 5
+#define ILK_D_STAYS 6
+#define ILK_D_ROLES 7
+
 #define ILK_D_SYSTEM_CALLS 512u /* numbers are below */
 
 struct ilk_d_choice {
@@ -190,6 +212,8 @@ struct ilk_d_attach {
 	__u32 probe;
 	__u32 count; /* of choices: 0 of ENTRY and RETURN */
 	__u32 flags; /* ILK_D_DEEP */
+	__u32 role;
+	__u32 reserved;
 	__u64 start; /* of the function */
 	__u64 address; /* of the point */
 	struct ilk_d_choice choice[];
@@ -253,6 +277,8 @@ struct ilk_d_uprobe {
 	__u8 bytes[ILK_D_INSTRUCTION];
 	__u8 length; /* of them that the instruction has */
 	__u64 semaphore; /* a 16-bit counter in the file, raised while the uprobe is there; 0: none */
+	__u32 role;
+	__u32 reserved;
 	__u32 process[]; /* as the client's process sees their numbers */
 };
 

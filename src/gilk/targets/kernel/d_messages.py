@@ -39,7 +39,7 @@ INSTRUCTION: Final = 15  # bytes, at the most
 NOWHERE: Final = -1
 PROGRAM_BODY: Final = struct.Struct("<12I")
 AGGREGATION: Final = struct.Struct("<IIIIqqq")
-ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
+ATTACH_BODY: Final = struct.Struct("<IIIIIIIIQQ")
 CHOICE: Final = struct.Struct("<III")
 CLOCK_BODY: Final = struct.Struct("<QIIII")
 UNWATCHED: Final = 1
@@ -49,7 +49,7 @@ STATUS_BODY: Final = struct.Struct(f"<QQQQQII{STOPPED}I")
 POINT_NAME: Final = 64
 POINT_BODY: Final = struct.Struct(f"<IIII{POINT_NAME}s")
 PERF_BODY: Final = struct.Struct("<IIQQII")
-UPROBE_BODY: Final = struct.Struct(f"<iIIIIIQQ{INSTRUCTION}sBQ")
+UPROBE_BODY: Final = struct.Struct(f"<iIIIIIQQ{INSTRUCTION}sBQII")
 FIRE_BODY: Final = struct.Struct("<IIII10Q")
 LINES_BODY: Final = struct.Struct("<QQQII")
 LINE_BODY: Final = struct.Struct(f"<Q{LINE}s")
@@ -91,6 +91,18 @@ class SiteKind(IntEnum):
     CALL_ENDS = 3
 
 
+class SiteRole(IntEnum):
+    """The purpose of a place, for calls that go on in another function (native/abi/ilk_d_abi.h)."""
+
+    FIRES = 0
+    RETURNS = 1
+    LEAVES = 2
+    ENDS = 3
+    ENTERS = 4
+    PASSES = 5
+    STAYS = 6
+
+
 @dataclass(frozen=True)
 class KernelFire:
     """A probe that fires at a site in the kernel: ``start`` is the address of its function, ``address`` that of the
@@ -104,6 +116,7 @@ class KernelFire:
     start: int = 0
     address: int = 0
     deep: bool = False
+    role: SiteRole = SiteRole.FIRES
     choice: tuple[tuple[int, int, int], ...] = ()
 
 
@@ -127,6 +140,7 @@ class UserFire:
     deep: bool = False
     semaphore: int = 0
     given: Given | None = None
+    role: SiteRole = SiteRole.FIRES
 
 
 @dataclass(frozen=True)
@@ -221,7 +235,7 @@ class DriverProgram:
         content = fire.content[:INSTRUCTION]
         body = UPROBE_BODY.pack(
             -1, fire.kind, fire.group, fire.probe, DEEP * fire.deep | EDGE * fire.edge, len(fire.processes),
-            fire.offset, fire.start, content, len(content), fire.semaphore,
+            fire.offset, fire.start, content, len(content), fire.semaphore, fire.role, 0,
         )  # fmt: skip
         numbers = struct.pack(f"<{len(fire.processes)}I", *fire.processes)
         self._driver.ask_about(fire.path, UPROBE, 0, body + numbers)
@@ -355,6 +369,7 @@ def pack_rows(aggregations: Sequence[Aggregation]) -> Iterator[bytes]:
 
 def _pack_fire(fire: KernelFire) -> bytes:
     body = ATTACH_BODY.pack(
-        fire.site, fire.kind, fire.group, fire.probe, len(fire.choice), DEEP * fire.deep, fire.start, fire.address
-    )
+        fire.site, fire.kind, fire.group, fire.probe, len(fire.choice), DEEP * fire.deep, fire.role, 0,
+        fire.start, fire.address,
+    )  # fmt: skip
     return body + b"".join(CHOICE.pack(*one) for one in fire.choice)

@@ -47,6 +47,7 @@ struct ilk_attached {
 	u32 probe;
 	u64 start;
 	bool deep;
+	u32 role;
 	struct ilk_d_choice call[]; /* by number of the system call; group ~0: none */
 };
 
@@ -101,6 +102,15 @@ static inline void ilk_d_no_more(struct ilk_firing *firing, u32 from)
 	}
 }
 
+/* A call that is over: the group and probe that fire, and how far its jump is behind the beginning of its function. */
+struct ilk_ended {
+	u32 group;
+	u32 probe;
+	u64 offset;
+};
+
+#define ILK_D_ENDED_MAX 8 /* at one return */
+
 /* check.c */
 int ilk_d_prove(struct ilk_d_program *message, struct ilk_program *program, const u8 *code);
 
@@ -124,6 +134,12 @@ void ilk_d_sites_free(struct ilk_client *client);
 void ilk_d_sites_gone(unsigned long start, unsigned long end);
 void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
 
+/* tails.c */
+void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, u32 group, u32 probe, u64 offset);
+void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 group, u32 probe);
+void ilk_d_call_steps(const struct ilk_program *program, u64 sp, u32 role);
+u32 ilk_d_calls_end(const struct ilk_program *program, u64 sp, struct ilk_ended *to);
+
 /* shared.c */
 int ilk_d_find(struct ilk_client *client, struct ilk_d_find *message);
 int ilk_d_force(struct ilk_client *client, struct ilk_d_force *message, u32 size);
@@ -135,6 +151,7 @@ bool ilk_d_unforce(const struct ilk_client *client);
 int ilk_d_runs_create(void);
 void ilk_d_exit(void);
 u64 ilk_d_run(const struct ilk_firing *firing);
+u64 ilk_d_thread(void);
 int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *message);
 
 /* deeds.c */

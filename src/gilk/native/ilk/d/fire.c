@@ -71,6 +71,12 @@ static u64 identity(u32 kind)
 	return ilk_d_identity(current);
 }
 
+/* The identity of what runs here: a task, or an interrupt of one kind on this CPU. */
+u64 ilk_d_thread(void)
+{
+	return identity(kind_of_context());
+}
+
 static void begin(struct ilk_run *run, const struct ilk_firing *firing)
 {
 	u32 kind = kind_of_context();

@@ -66,7 +66,8 @@ static bool is_attachable(const struct ilk_client *client, const struct ilk_d_at
 
 	if (m->site >= ILK_D_SITES_MAX || !may_attach(client, m) || m->kind >= ILK_D_KINDS || m->flags & ~ILK_D_DEEP ||
 	    m->count > (size - sizeof(*m)) / sizeof(m->choice[0]) || (!calls && m->count) ||
-	    m->group >= client->program->clauses.sizes.groups)
+	    m->group >= client->program->clauses.sizes.groups || m->role >= ILK_D_ROLES || m->reserved ||
+	    (calls && m->role))
 		return false;
 	for (i = 0; i < m->count; i++)
 		if (m->choice[i].value >= ILK_D_SYSTEM_CALLS ||
@@ -116,6 +117,7 @@ int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *m, u32 size)
 	attached->probe = m->probe;
 	attached->start = m->start;
 	attached->deep = m->flags & ILK_D_DEEP;
+	attached->role = m->role;
 	if (calls)
 		choose(attached, m);
 	if (ilk_d_sites[m->site].client == client) {
@@ -248,7 +250,7 @@ static bool choose_call(struct ilk_firing *firing, const struct ilk_attached *at
 	return true;
 }
 
-static void fire(const struct ilk_attached *attached, const struct gilk_regs *regs)
+static void run(const struct ilk_attached *attached, const struct gilk_regs *regs)
 {
 	struct ilk_firing firing;
 
@@ -274,6 +276,45 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 			return;
 	}
 	ilk_d_run(&firing);
+}
+
+/* Run the groups of the calls that are over here. */
+static void end_calls(const struct ilk_attached *attached, const struct gilk_regs *regs)
+{
+	struct ilk_ended ended[ILK_D_ENDED_MAX];
+	u32 i, count = ilk_d_calls_end(attached->program, regs->rsp, ended);
+
+	for (i = 0; i < count; i++) {
+		struct ilk_firing firing = {
+			.program = attached->program, .group = ended[i].group, .probe = ended[i].probe, .regs = regs,
+			.arg = { ended[i].offset, regs->rax },
+		};
+
+		ilk_d_run(&firing);
+	}
+}
+
+static void fire(const struct ilk_attached *attached, const struct gilk_regs *regs)
+{
+	const struct ilk_program *program = attached->program;
+
+	switch (attached->role) {
+	case ILK_D_FIRES:
+		run(attached, regs);
+		break;
+	case ILK_D_RETURNS:
+		run(attached, regs);
+		ilk_d_call_returned(program, regs->rsp, attached->group, attached->probe);
+		break;
+	case ILK_D_LEAVES:
+		ilk_d_call_leaves(program, regs->rsp, attached->group, attached->probe, regs->rip - attached->start);
+		break;
+	case ILK_D_ENDS:
+		end_calls(attached, regs);
+		break;
+	default:
+		ilk_d_call_steps(program, regs->rsp, attached->role);
+	}
 }
 
 /* Called by the thunk ilk_fire. */

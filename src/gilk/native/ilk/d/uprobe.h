@@ -15,6 +15,7 @@ static inline bool ilk_d_uprobe_fits(const struct ilk_d_uprobe *m, u32 size, u32
 	u32 i;
 
 	if (m->descriptor < 0 || m->group >= groups || m->flags & ~(ILK_D_DEEP | ILK_D_EDGE) || m->semaphore & 1 ||
+	    m->role >= ILK_D_ROLES || m->reserved ||
 	    (m->kind != ILK_D_ENTRY && m->kind != ILK_D_RETURN) || !m->length || m->length > ILK_D_INSTRUCTION ||
 	    m->count > ILK_D_UPROBE_PROCESSES || m->count > (size - sizeof(*m)) / sizeof(m->process[0]))
 		return false;

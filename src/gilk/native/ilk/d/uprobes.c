@@ -49,6 +49,7 @@ struct place {
 	u32 group;
 	u32 probe;
 	u32 flags;
+	u32 role;
 	u32 count;
 	struct pid *process[]; /* held */
 };
@@ -114,10 +115,12 @@ static void load(struct ilk_firing *firing, const struct place *place, const str
 static u64 run(struct ilk_firing *firing, const struct place *place, const struct pt_regs *regs)
 {
 	unsigned long flags;
-	u64 missing;
+	u64 missing, jump = firing->arg[0];
 
 	raw_local_irq_save(flags);
 	load(firing, place, regs);
+	if (place->role == ILK_D_ENDS)
+		firing->arg[0] = jump;
 	missing = ilk_d_run(firing);
 	raw_local_irq_restore(flags);
 	return missing;
@@ -140,19 +143,17 @@ static bool make_present(u64 address)
 	return got > 0;
 }
 
-/* A process has executed the instruction. The task is about to return to user space, with these registers. */
-static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
+/* Run a group, again each time that a page was made present. `jump`: arg0 where a call ends that has jumped there. */
+static void fire(const struct place *place, const struct pt_regs *regs, u32 group, u32 probe, u64 jump)
 {
-	const struct place *place = container_of(consumer, struct place, consumer);
 	struct ilk_firing firing;
 	u64 missing, before = 0;
 	u32 tries;
 
-	if (!is_meant(place)) /* a child of such a process, which may share its memory */
-		return is_in(place, current->mm) ? 0 : UPROBE_HANDLER_REMOVE;
 	firing.program = place->program;
-	firing.group = place->group;
-	firing.probe = place->probe;
+	firing.group = group;
+	firing.probe = probe;
+	firing.arg[0] = jump;
 	firing.always = false;
 	firing.waits = true;
 	firing.error = 0;
@@ -162,8 +163,44 @@ static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
 	for (tries = 0; missing; tries++) {
 		firing.waits = tries < PAGES && missing != before && make_present(missing);
 		before = missing;
+		firing.arg[0] = jump;
 		missing = run(&firing, place, regs);
 	}
+}
+
+/* Do what the place is there for beside running groups; returns how many calls have ended there. */
+static u32 look(const struct place *place, u64 sp, struct ilk_ended *to)
+{
+	unsigned long flags;
+	u32 count = 0;
+
+	raw_local_irq_save(flags);
+	if (place->role == ILK_D_ENDS)
+		count = ilk_d_calls_end(place->program, sp, to);
+	else if (place->role == ILK_D_LEAVES)
+		ilk_d_call_leaves(place->program, sp, place->group, place->probe, place->offset - place->start);
+	else if (place->role == ILK_D_RETURNS)
+		ilk_d_call_returned(place->program, sp, place->group, place->probe);
+	else if (place->role != ILK_D_FIRES)
+		ilk_d_call_steps(place->program, sp, place->role);
+	raw_local_irq_restore(flags);
+	return count;
+}
+
+/* A process has executed the instruction. The task is about to return to user space, with these registers. */
+static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
+{
+	const struct place *place = container_of(consumer, struct place, consumer);
+	struct ilk_ended ended[ILK_D_ENDED_MAX];
+	u32 i, count;
+
+	if (!is_meant(place)) /* a child of such a process, which may share its memory */
+		return is_in(place, current->mm) ? 0 : UPROBE_HANDLER_REMOVE;
+	if (place->role == ILK_D_FIRES || place->role == ILK_D_RETURNS)
+		fire(place, regs, place->group, place->probe, 0);
+	count = look(place, regs->sp, ended);
+	for (i = 0; i < count; i++)
+		fire(place, regs, ended[i].group, ended[i].probe, ended[i].offset);
 	return 0;
 }
 
@@ -210,6 +247,7 @@ static struct place *make(struct ilk_program *program, const struct ilk_d_uprobe
 	place->group = m->group;
 	place->probe = m->probe;
 	place->flags = m->flags;
+	place->role = m->role;
 	error = hold(place, m);
 	if (!error) {
 		place->file = fget(m->descriptor);

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The places where calls of functions end: returns of the function itself, and where it ends in a jump to another
+function (a tail call), the returns of that one.
+
+A jump that leads to a place which is not known is *lost*: the call is said to end there.
+"""
+
+from __future__ import annotations
+
+from gilk.analysis.model import End, Function
+from gilk.errors import UsageError
+from gilk.splice import points
+from gilk.splice.points import Point
+from gilk.targets.base import Code, Loaded
+from gilk.targets.tails import Jump, Peek, jumps, target
+from gilk.values import dataclass
+
+MOST = 1024  # functions in which a call may end
+_FIXED = "__SCT__"  # static calls: the kernel changes where these jump to
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """A point in a part of a function."""
+
+    loaded: Loaded
+    part: Function
+    point: Point
+
+
+@dataclass(frozen=True)
+class CallEnds:
+    """Where the calls of one function end.
+
+    ``returns``: its own. ``jumps``: those by which it goes on in another function; the call then ends at one of
+    ``elsewhere``, which are returns of other functions and their lost jumps. ``lost``: its own lost jumps, and ``why``
+    they are lost, in the same order. ``rounds``: after one of ``jumps`` the function may still come to a return of its
+    own. ``between``: jumps of the other functions to one another, and ``entries``: where all of them begin, itself
+    included. ``stays``: where functions go on if a conditional jump is not taken.
+    """
+
+    returns: tuple[CodePlace, ...]
+    jumps: tuple[CodePlace, ...] = ()
+    elsewhere: tuple[CodePlace, ...] = ()
+    lost: tuple[CodePlace, ...] = ()
+    why: tuple[str, ...] = ()
+    rounds: bool = False
+    between: tuple[CodePlace, ...] = ()
+    entries: tuple[CodePlace, ...] = ()
+    stays: tuple[CodePlace, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """A function with its jumps: those that lead to ``targets``, in the same order, and those that are lost."""
+
+    loaded: Loaded
+    function: Function
+    followed: tuple[Jump, ...]
+    targets: tuple[tuple[Loaded, Function], ...]
+    lost: tuple[Jump, ...]
+
+
+class CallEndFinder:
+    """Finds where calls end in one process or kernel; what it has found about a function it keeps. ``peek`` reads
+    memory of the target; without it, jumps through slots of the global offset table are lost."""
+
+    def __init__(self, code: Code, peek: Peek | None = None) -> None:
+        self._code, self._peek = code, peek
+        self._images = code.loaded()
+        self._jumps: dict[tuple[int, int], tuple[Jump, ...]] = {}
+        self._ways: dict[tuple[int, int], _Ways] = {}
+
+    def of(self, loaded: Loaded, function: Function) -> CallEnds:
+        """The ends of calls of ``function``, which is no part of another."""
+        first, *others = self._reached(loaded, function)
+        if not first.followed:
+            return CallEnds(self._returns(first), lost=self._places(first, first.lost), why=_why(first))
+        return CallEnds(
+            returns=self._returns(first),
+            jumps=self._places(first, first.followed),
+            elsewhere=tuple(place for each in others for place in (*self._returns(each), *self._lost(each))),
+            lost=self._lost(first),
+            why=_why(first),
+            rounds=any(jump.block.how is End.BRANCH for jump in first.followed)
+            or any(one[1].start == function.start and one[0] == loaded for each in others for one in each.targets),
+            between=tuple(place for each in others for place in self._places(each, each.followed)),
+            entries=tuple(self._entry(each) for each in (first, *others)),
+            stays=tuple(place for each in (first, *others) for place in self._stays(each)),
+        )
+
+    def _reached(self, loaded: Loaded, function: Function) -> list[_Ways]:
+        """The function, and those that its jumps lead on to. If these are too many, its jumps are lost."""
+        found = {(loaded.bias, function.start): self._of(loaded, function)}
+        todo = list(found.values())
+        for each in todo:
+            for where, other in each.targets:
+                if (where.bias, other.start) not in found:
+                    found[where.bias, other.start] = fresh = self._of(where, other)
+                    todo.append(fresh)
+            if len(found) > MOST:
+                return [_all_lost(todo[0])]
+        return list(found.values())
+
+    def _of(self, loaded: Loaded, function: Function) -> _Ways:
+        key = loaded.bias, function.start
+        if key not in self._ways:
+            self._ways[key] = self._resolved(loaded, function)
+        return self._ways[key]
+
+    def _resolved(self, loaded: Loaded, function: Function) -> _Ways:
+        followed, targets, lost = [], [], []
+        for jump in self._jumps_of(loaded, function):
+            if jump.lost:
+                lost += [jump] if jump.leaves else []
+            elif jump.slot or jump.to != function.start:
+                to = self._target(loaded, jump)
+                if to is not None:
+                    followed.append(jump)
+                    targets.append(to)
+                elif jump.leaves:
+                    lost.append(jump)
+        return _Ways(loaded, function, tuple(followed), tuple(targets), tuple(lost))
+
+    def _jumps_of(self, loaded: Loaded, function: Function) -> tuple[Jump, ...]:
+        key = loaded.bias, function.start
+        if key not in self._jumps:
+            self._jumps[key] = tuple(jumps(self._code, loaded, function))
+        return self._jumps[key]
+
+    def _target(self, loaded: Loaded, jump: Jump) -> tuple[Loaded, Function] | None:
+        """The function that a jump leads to; None if that is not known, or the ends of that function are not."""
+        try:
+            where, function = target(self._code, self._images, loaded, jump, self._peek)
+        except UsageError:
+            return None
+        if function.name.startswith(_FIXED) or not function.blocks:
+            return None
+        blind = any(each.lost and not each.leaves for each in self._jumps_of(where, function))
+        return None if blind else (where, function)
+
+    def _returns(self, of: _Ways) -> tuple[CodePlace, ...]:
+        image, analysis = self._code.image(of.loaded.path), self._code.analysis(of.loaded)
+        found = points.returns(image, analysis, of.function, points.RETURNS)
+        return tuple(CodePlace(of.loaded, part, point) for part, point in found)
+
+    def _lost(self, of: _Ways) -> tuple[CodePlace, ...]:
+        return self._places(of, of.lost)
+
+    def _places(self, of: _Ways, found: tuple[Jump, ...]) -> tuple[CodePlace, ...]:
+        analysis, name = self._code.analysis(of.loaded), of.loaded.name
+        return tuple(
+            CodePlace(of.loaded, each.part, points.post(name, analysis, each.part, each.block)) for each in found
+        )
+
+    def _stays(self, of: _Ways) -> tuple[CodePlace, ...]:
+        found = (
+            (each.part, each.part.block_at(each.block.end)) for each in of.followed if each.block.how is End.BRANCH
+        )
+        name = of.loaded.name
+        return tuple(CodePlace(of.loaded, part, points.pre(name, part, block)) for part, block in found if block)
+
+    def _entry(self, of: _Ways) -> CodePlace:
+        return CodePlace(of.loaded, of.function, points.entry(of.loaded.name, of.function))
+
+
+def _why(of: _Ways) -> tuple[str, ...]:
+    return tuple(
+        each.lost or f"{each.where} is a jump to a function whose calls end nobody knows where" for each in of.lost
+    )
+
+
+def _all_lost(of: _Ways) -> _Ways:
+    gone = tuple(jump for jump in (*of.followed, *of.lost) if jump.leaves)
+    return _Ways(of.loaded, of.function, (), (), gone)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Probes at returns fire when the call is over, also where its function ends in a jump to another one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from gilk.targets.call_ends import CallEndFinder
+from gilk.targets.kernel.target import KernelTarget
+from tests.kernel.session.d_programs import ran
+
+pytestmark = pytest.mark.xdist_group("lab")
+WORK = "ls -lR /sys/bus /proc/self >/dev/null; uname -a >/dev/null; cat /proc/mounts >/dev/null; mkdir /tmp/d; rmdir /tmp/d"
+
+
+def goes_on(kernel: KernelTarget, name: str) -> bool:
+    """Whether calls of the function go on in others, all of which are known."""
+    analysis, loaded = kernel.analysis(), kernel.loaded()[0]
+    span = next(span for span in kernel.kernel.image.spans if span.name == name)
+    ends = CallEndFinder(kernel).of(loaded, analysis.function(span))
+    return bool(ends.jumps) and not ends.lost
+
+
+def test_results_of_functions_that_jump_are_those_of_their_system_calls(kernel: KernelTarget) -> None:
+    names = ("read", "uname", "newfstat", "mkdir", "getdents64", "openat", "close", "rmdir", "write", "munmap")
+    jumping = [name for name in names if goes_on(kernel, f"__x64_sys_{name}")]
+    assert {"read", "uname"} <= set(jumping)
+    text = f"""
+        {", ".join(f"fbt::__x64_sys_{name}:return" for name in names)} /progenyof($target)/ {{
+            @inner[substr(probefunc, 10), (int)arg1] = count();
+        }}
+        syscall:::return /progenyof($target)/ {{ @outer[probefunc, (int)arg1] = count(); }}
+        END {{ printa("inner %s %d %@d\\n", @inner); printa("outer %s %d %@d\\n", @outer); }}"""
+    done = ran(kernel, text, ["sh", "-c", WORK])
+    found = {"inner": Counter[tuple[str, str]](), "outer": Counter[tuple[str, str]]()}
+    for line in done.lines:
+        side, name, result, count = line.split()
+        if name.removeprefix("new") in {each.removeprefix("new") for each in names}:
+            found[side][name.removeprefix("new"), result] += int(count)
+    assert found["inner"] == found["outer"] and found["inner"].total() > 100
+    assert done.restored and not done.errors
+
+
+def test_calls_of_functions_that_jump_to_one_another_are_nested(kernel: KernelTarget) -> None:
+    """Each return is that of the call that began last, in every thread."""
+    names = (
+        *("path_put", "mntput", "mntput_no_expire", "dput", "getname", "putname", "kfree", "kmem_cache_free", "fput"),
+        *("vfs_getattr", "vfs_getattr_nosec", "ksys_read", "__x64_sys_read", "mutex_lock_io", "iput", "terminate_walk"),
+    )
+    jumping = [name for name in names if goes_on(kernel, name)]
+    assert {"path_put", "mntput", "__x64_sys_read"} <= set(jumping), jumping
+    probes = ", ".join(f"fbt::{name}:entry, fbt::{name}:return" for name in names)
+    text = f'{probes} /progenyof($target)/ {{ printf("%d %s %s\\n", tid, probefunc, probename); }}'
+    done = ran(kernel, text, ["sh", "-c", WORK], bufsize="16m")
+    open_calls: dict[str, list[str]] = {}
+    over: Counter[str] = Counter()
+    for line in done.lines:
+        tid, function, edge = line.split()
+        calls = open_calls.setdefault(tid, [])
+        if edge == "entry":
+            calls.append(function)
+        elif function in calls:  # a call may have begun before the program did
+            assert calls.pop() == function, line
+            over[function] += 1
+    assert done.restored and not done.errors
+    assert all(over[name] for name in ("path_put", "mntput", "__x64_sys_read", "vfs_getattr"))
+    assert not any(calls for calls in open_calls.values() if len(calls) > 1), open_calls
