@@ -13,6 +13,7 @@ from gilk.trace.d.memory import MemoryOptions as Sizes
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
 _STRINGS, _STRING_SCRATCH = 16, 64 << 10  # strings that a clause has room for besides, and the most bytes of that
 _STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
+_NOTE = 32  # bytes of key and value of a note about a call (runtime/d/tails.h), the largest variable of gilk's own
 _FEW = 8  # variables: of fewer there is room for as many as dynvarsize holds, and else for some more or less
 
 
@@ -28,7 +29,7 @@ def sizes(
 ) -> Sizes:  # fmt: skip
     """The sizes of a program's memory, by its options. ``keyed``: code besides the program has keyed variables
     there."""
-    largest, own, dynvarsize = 16, 1, options.number("dynvarsize")
+    largest, own, dynvarsize = _NOTE if keyed else 16, 1, options.number("dynvarsize")
     for variable in program.variables:
         if variable.scope == "self" or variable.keys is not None:
             keys = sum(-(-size_of(key, program.strsize) // 8) * 8 for key in variable.keys or ())
