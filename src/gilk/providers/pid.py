@@ -54,7 +54,8 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
         for span, name, where in found:
             given, start = GIVEN.get(name, INSIDE), span.start + loaded.bias
             sites = tuple([ProbeSite(loaded, part, point, given, start) for part, point in where])
-            yield ProcessProbe((provider, loaded.name, demangle.readable(span.name), name), sites)
+            key = (provider, loaded.name, demangle.readable(span.name), name)
+            yield ProcessProbe(key, sites, calls=name == "return")
 
 
 def _of_address(process: Target, loaded: Loaded, description: Description) -> Iterator[ProcessProbe]:

@@ -9,6 +9,7 @@ from gilk.lang.d.probes import Description, Key
 from gilk.lang.ir import Given
 from gilk.splice.points import Point
 from gilk.targets.base import Loaded, Target
+from gilk.targets.call_ends import SiteRole
 from gilk.values import dataclass
 
 
@@ -17,7 +18,8 @@ class ProbeSite:
     """A place where a probe fires. ``part``: the link-time start of the part of the function in which ``point`` lies;
     ``start``: the run-time start of the whole function. ``given``: what the place gives; sites share one object where
     they can, because comparing two takes long. If ``given`` selects among several probes, this one fires for
-    ``value``. ``lost``: the reason why the clauses cannot have there what they name, "" if they can."""
+    ``value``. ``lost``: the reason why the clauses cannot have there what they name, "" if they can. ``role``: what is
+    done there, if it is not that the probe fires."""
 
     loaded: Loaded
     part: int
@@ -26,6 +28,7 @@ class ProbeSite:
     start: int = 0
     value: int = 0
     lost: str = ""
+    role: SiteRole = SiteRole.FIRES
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,13 @@ class Semaphore:
 
 @dataclass(frozen=True, slots=True)
 class ProcessProbe:
-    """A probe that fires at each of ``sites``; its ``semaphores`` have to be raised for that."""
+    """A probe that fires at each of ``sites``; its ``semaphores`` have to be raised for that. ``calls``: the sites are
+    those at which the function at their start is left, and the probe is meant to fire when its calls are over."""
 
     key: Key
     sites: tuple[ProbeSite, ...]
     semaphores: frozenset[Semaphore] = frozenset()
+    calls: bool = False
 
 
 #: Makes the probes that a description means; none if it is about another provider.

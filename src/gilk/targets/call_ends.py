@@ -7,6 +7,9 @@ A jump that leads to a place which is not known is *lost*: the call is said to e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from enum import IntEnum
+
 from gilk.analysis.model import End, Function
 from gilk.errors import UsageError
 from gilk.splice import points
@@ -17,6 +20,20 @@ from gilk.values import dataclass
 
 MOST = 1024  # functions in which a call may end
 _FIXED = "__SCT__"  # static calls: the kernel changes where these jump to
+
+
+class SiteRole(IntEnum):
+    """What is done at a place, so that a probe fires when calls are over (native/abi/ilk_d_abi.h, CALLS): the probe
+    fires; it fires, and what was noted about the call is dropped; the call is noted, since it goes on in another
+    function; the probes of noted calls fire; a function is entered; a jump leads to an entry; it does not."""
+
+    FIRES = 0
+    RETURNS = 1
+    LEAVES = 2
+    ENDS = 3
+    ENTERS = 4
+    PASSES = 5
+    STAYS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +65,19 @@ class CallEnds:
     between: tuple[CodePlace, ...] = ()
     entries: tuple[CodePlace, ...] = ()
     stays: tuple[CodePlace, ...] = ()
+
+    def steps(self, left: bool) -> Iterator[tuple[SiteRole, CodePlace]]:
+        """All places, with what is done at each. ``left``: a call may be left without a return, by longjmp or an
+        exception; what was noted about it must not be taken for another's."""
+        own = SiteRole.RETURNS if self.rounds else SiteRole.FIRES
+        yield from ((own, place) for place in self.returns)
+        yield from ((SiteRole.FIRES, place) for place in self.lost)
+        yield from ((SiteRole.LEAVES, place) for place in self.jumps)
+        yield from ((SiteRole.ENDS, place) for place in self.elsewhere)
+        if left:
+            yield from ((SiteRole.ENTERS, place) for place in self.entries)
+            yield from ((SiteRole.PASSES, place) for place in self.between)
+            yield from ((SiteRole.STAYS, place) for place in self.stays)
 
 
 @dataclass(frozen=True)

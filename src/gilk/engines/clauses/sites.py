@@ -12,6 +12,7 @@ from pathlib import Path
 from gilk.arch.syscalls import NUMBERS
 from gilk.engines.clauses.program import SidedClauses
 from gilk.engines.dtrace.enabling import Enabled
+from gilk.engines.dtrace.followed_calls import FollowedCalls
 from gilk.errors import UsageError
 from gilk.lang.d.probes import Description, DProbe, Key
 from gilk.providers import pid, syscall, usdt
@@ -74,6 +75,7 @@ def points_of(
             _add_named(found, process, request, request.where, sided)
         else:
             _add_functions(found, process, request, sided, asked)
+    found.enabled.in_process = list(FollowedCalls(process).placed(found.enabled.in_process))
     return found
 
 
@@ -109,7 +111,8 @@ def _add_functions(
         found.add(point, name, image, _beginning(request, kind), made, sided.at, place_of(first))
         found.files[image] = first.loaded.path
         if returns:
-            made = ProcessProbe(_key(process, returns[0]), tuple(_site(each, "return") for each in returns))
+            sites = tuple(_site(each, "return") for each in returns)
+            made = ProcessProbe(_key(process, returns[0]), sites, calls=not first.inlined)
             where = returns[0].point.where if first.inlined else "return"
             label = request.label(f"{image}:{first.point.function}:{where}")
             kind = _kind(request, RecordKind.RETURN)

@@ -146,6 +146,10 @@ def enable(
 
         placed = local_sites.with_locals(enabled.in_process, enabled.clauses, program, process)
         enabled.in_process = list(placed)
+    if process is not None and not listing and any(made.calls for _, made in enabled.in_process):
+        from gilk.engines.dtrace.followed_calls import FollowedCalls  # imported here: few programs need it
+
+        enabled.in_process = list(FollowedCalls(process).placed(enabled.in_process))
     return enabled
 
 

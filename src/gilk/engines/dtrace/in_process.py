@@ -135,6 +135,7 @@ class InProcess:
         self._process = process
         self._whole = _Whole(made, enabled, instruments(enabled, groups, made.needs))
         self._in: list[_Whole] = []
+        self._units = 0  # how often probes were put in
         self._lost: list[_Whole] = []  # probes of images that have been unmapped
         self._size = size + PAGE - 1 & -PAGE
         self._client = join(self._room)
@@ -187,6 +188,7 @@ class InProcess:
 
     def _insert(self, whole: _Whole, marked: bool) -> list[tuple[DProbe, str]]:
         rows = whole.made.rows
+        self._units += 1
         flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked), *self._layout.flags)
         function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._text(whole, marked))
         sites = [row.site for row in rows]
@@ -198,8 +200,9 @@ class InProcess:
         places = {probe: made.sites for probe, made in whole.enabled.in_process}
         for place, reason in self._client.insert(asked).refused.items():
             row = rows[place]
-            where = "" if len(places[row.probe]) == 1 else f" at {row.site.point.label}"
-            refused[row.probe] = ", ".join(filter(None, (refused.get(row.probe), f"{reason}{where}")))
+            for probe in (row.probe, *row.others):
+                where = "" if len(places[probe]) == 1 else f" at {row.site.point.label}"
+                refused[probe] = ", ".join(filter(None, (refused.get(probe), f"{reason}{where}")))
         self._in.append(whole)
         self._listen(whole.enabled, set(refused))
         return list(refused.items())
@@ -210,7 +213,7 @@ class InProcess:
         numbers = {kind: number for number, kind in enumerate(kinds)}
         text = whole.unit.text + entries(
             self._layout.memory, self._layout.notes, kinds, [numbers[row.kind] for row in rows],
-            [row.probe.number for row in rows], [row.site.start for row in rows], marked,
+            [row.probe.number for row in rows], [row.site.start for row in rows], marked, self._units,
         )  # fmt: skip
         self._check_calls(whole, kinds)
         return text

@@ -3,26 +3,45 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.lang.d.probes import DProbe
 from gilk.lang.facts import Facts, union
-from gilk.lang.to_c.sites import FORGET, NOTE, ClauseEntry, Kind, entry
+from gilk.lang.to_c.sites import (
+    ENDS,
+    ENTERS,
+    FORGET,
+    NOTE,
+    PASSES,
+    RETURNED,
+    STAYS,
+    ClauseEntry,
+    Kind,
+    Leaves,
+    SiteStep,
+    entry,
+)  # fmt: skip
 from gilk.providers.probe import ProbeSite
+from gilk.targets.call_ends import SiteRole
 from gilk.values import dataclass
+
+_STEPS: dict[SiteRole, SiteStep] = {
+    SiteRole.ENDS: ENDS, SiteRole.ENTERS: ENTERS, SiteRole.PASSES: PASSES, SiteRole.STAYS: STAYS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class SiteInstrument:
-    """An instrument at a place. ``probe``: the probe that fires; the first of several, or the one that a step is
-    for."""
+    """An instrument at a place. ``probe``: the probe that fires; the first of several, or the one that a step is for.
+    ``others``: further probes that the step is for."""
 
     probe: DProbe
     site: ProbeSite
     kind: Kind
+    others: tuple[DProbe, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,6 +56,7 @@ class Instruments:
 def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[int, Facts]) -> Instruments:
     """The instruments for all enabled probes. ``groups``: lists of clauses; ``needs``: what each clause uses."""
     firing: list[SiteInstrument] = []
+    over: list[SiteInstrument] = []  # for calls that go on in other functions: the innermost call is over first
     chosen: dict[tuple[object, ...], list[tuple[DProbe, ProbeSite, ClauseEntry]]] = {}
     refused = {}
     used = {clauses: union(needs[clause] for clause in clauses) for clauses in groups}
@@ -44,9 +64,13 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
     alike: dict[tuple[int, int], ClauseEntry] = {}
     same: dict[ClauseEntry, ClauseEntry] = {}
     taken: Counter[tuple[object, int]] = Counter()
+    calls: dict[tuple[int, bool, SiteRole], list[tuple[DProbe, ProbeSite]]] = defaultdict(list)
     for probe, made in enabled.in_process:
         clauses = tuple(enabled.clauses[probe.number])
         for site in made.sites:
+            if site.role in _STEPS:
+                calls[site.loaded.bias + site.point.address, site.point.after, site.role].append((probe, site))
+                continue
             missing = site.lost or _missing(site, used[clauses])
             if missing:
                 refused[probe] = missing
@@ -63,10 +87,21 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
                 taken[place, site.value] += 1  # two probes with the same value cannot be in one choice
                 chosen.setdefault((place, taken[place, site.value]), []).append((probe, site, made_there))
             else:
-                firing.append(SiteInstrument(probe, site, made_there))
+                leaves = site.role is SiteRole.LEAVES
+                firing.append(SiteInstrument(probe, site, Leaves(made_there) if leaves else made_there))
+                if site.role is SiteRole.RETURNS:
+                    over.append(SiteInstrument(probe, site, RETURNED))
     notes, forgets = _steps(chosen)
     firing += [_choice(rows) for rows in chosen.values()]
-    return Instruments((*notes, *firing, *forgets), refused)
+    over += [_step(rows) for rows in calls.values()]
+    return Instruments((*notes, *firing, *over, *forgets), refused)
+
+
+def _step(rows: list[tuple[DProbe, ProbeSite]]) -> SiteInstrument:
+    """One step for all probes that need it at a place."""
+    probe, site = rows[0]
+    others = dict.fromkeys(each for each, _ in rows if each != probe)
+    return SiteInstrument(probe, site, _STEPS[site.role], tuple(others))
 
 
 def _missing(site: ProbeSite, used: Facts) -> str:

@@ -31,8 +31,8 @@ from gilk.providers.kernel.probe import KernelProbe, ProviderRow
 from gilk.providers.kernel.syscall import WAYS
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.targets.call_ends import CallEndFinder
-from gilk.targets.kernel.d_messages import KernelFire, SiteKind, SiteRole
+from gilk.targets.call_ends import CallEndFinder, SiteRole
+from gilk.targets.kernel.d_messages import KernelFire, SiteKind
 from gilk.targets.kernel.target import KernelTarget
 
 IN_REGISTERS = 6  # arguments of a function that are in registers

@@ -9,8 +9,8 @@ from dataclasses import replace
 from gilk.analysis.model import Function
 from gilk.lang.d.probes import DProbe
 from gilk.splice.points import Point
-from gilk.targets.call_ends import CallEnds, CodePlace
-from gilk.targets.kernel.d_messages import KernelFire, SiteKind, SiteRole
+from gilk.targets.call_ends import CallEnds, SiteRole
+from gilk.targets.kernel.d_messages import KernelFire, SiteKind
 from gilk.values import dataclass
 
 
@@ -32,21 +32,17 @@ class KernelPlace:
         return self.fires[0].address, self.fires[0].kind
 
 
-def _placed(place: CodePlace, fire: KernelFire, role: SiteRole) -> KernelFire:
-    return replace(fire, address=place.point.address, role=role)
-
-
 def of_returns(ends: CallEnds, fire: KernelFire, probe: DProbe) -> Iterator[KernelPlace]:
     """The places of a probe that fires when a call is over. ``fire``: without address and role."""
-    own = SiteRole.RETURNS if ends.rounds else SiteRole.FIRES
     until = tuple(place.point.address for place in ends.elsewhere)
-    for role, places in ((own, ends.returns), (SiteRole.FIRES, ends.lost), (SiteRole.LEAVES, ends.jumps)):
-        for place in places:
-            goes_on = until if role is SiteRole.LEAVES else ()
-            yield KernelPlace(place.part, place.point, (_placed(place, fire, role),), (probe,), goes_on)
-    over = KernelFire(0, SiteKind.RETURN)
-    for place in ends.elsewhere:
-        yield KernelPlace(place.part, place.point, (_placed(place, over, SiteRole.ENDS),))
+    for role, place in ends.steps(left=False):
+        address = place.point.address
+        if role is SiteRole.ENDS:
+            over = KernelFire(0, SiteKind.RETURN, address=address, role=role)
+            yield KernelPlace(place.part, place.point, (over,))
+        else:
+            made = replace(fire, address=address, role=role)
+            yield KernelPlace(place.part, place.point, (made,), (probe,), until if role is SiteRole.LEAVES else ())
 
 
 def merged(places: Iterable[KernelPlace]) -> list[KernelPlace]:

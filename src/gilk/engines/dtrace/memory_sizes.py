@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import fnmatch
+
 from gilk.lang.d import tree
 from gilk.lang.d.options import Options
+from gilk.lang.d.probes import described
 from gilk.lang.d.unit import GLOBALS_START
 from gilk.lang.types import size_of
 from gilk.trace.d.layout import PAGE, BufferPolicy
@@ -24,11 +27,17 @@ def _scratch(program: tree.Program, options: Options) -> int:
     return options.number("scratchsize") + strings + (_STACK_SCRATCH if program.stacks else 0)
 
 
+def _is_return(description: str) -> bool:
+    """Whether probes at returns may be meant, for which calls are noted that go on in other functions."""
+    return fnmatch.fnmatchcase("return", described(description).name or "*")
+
+
 def sizes(
     program: tree.Program, options: Options, processors: int, unwind: int = 0, scratches: int = 256, keyed: bool = False
 ) -> Sizes:  # fmt: skip
     """The sizes of a program's memory, by its options. ``keyed``: code besides the program has keyed variables
     there."""
+    keyed |= any(_is_return(text) for clause in program.clauses for text in clause.probes)
     largest, own, dynvarsize = _NOTE if keyed else 16, 1, options.number("dynvarsize")
     for variable in program.variables:
         if variable.scope == "self" or variable.keys is not None:

@@ -103,11 +103,31 @@ class SiteStep:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """An action at a jump by which a call goes on in another function: the call is noted. Where it ends, ``entry``
+    runs."""
+
+    entry: ClauseEntry
+
+    @property
+    def takes(self) -> Takes:
+        return Takes.REGISTERS
+
+    @property
+    def calls(self) -> bool:
+        return self.entry.calls
+
+
+#: Steps for calls that go on in other functions (native/runtime/d/tails.h).
+RETURNED = SiteStep("d_call_returned(regs, d_probes[iid]);")
+ENDS, ENTERS = SiteStep("d_calls_end(regs);"), SiteStep("d_call_enters(regs);")
+PASSES, STAYS = SiteStep("d_call_passes(regs, true);"), SiteStep("d_call_passes(regs, false);")
 #: Steps at places where one of several system calls is made: its number is noted until the call returns.
 NOTE, FORGET = SiteStep("d_note(regs);"), SiteStep("d_forget(regs);")
 #: The bytes of one thread's notes.
 NOTES = 128
-Kind = ClauseEntry | SiteStep
+Kind = ClauseEntry | SiteStep | Leaves
 
 
 ENTER = "d_enter"
@@ -122,10 +142,12 @@ def entries(
     probes: list[int],
     starts: list[int],
     marked: bool = False,
+    unit: int = 0,
 ) -> str:
     """The C of the entries. ``memory`` and ``notes``: their offsets behind gilk_control. By instrument number, from 1:
     ``chosen`` are indexes of ``kinds``, ``probes`` are numbers of probes, and ``starts`` are the beginnings of
-    functions. ``marked``: a thread's block tells while the thread runs clauses.
+    functions. ``marked``: a thread's block tells while the thread runs clauses. ``unit``: tells code that is put in at
+    once from other code of the same program.
     """
     text = _HEAD.format(
         memory=memory,
@@ -135,6 +157,8 @@ def entries(
         starts=", ".join(f"{start:#x}UL" for start in [0, *(starts if _starts(kinds) else ())]),
     )
     takes = max((kind.takes for kind in kinds), default=Takes.NOTHING)
+    if any(isinstance(kind, Leaves) for kind in kinds):
+        text += _calls(kinds, unit)
     text += "".join(_entry(number, each, takes) for number, each in enumerate(kinds))
     calls = [f"d_enter_{number}({'regs, ' if takes else ''}iid);\n" for number in range(len(kinds))]
     if len(calls) > 1:
@@ -152,7 +176,17 @@ def entries(
     return text + _ENTER.format(name=ENTER, regs=_REGS[takes], body=body)
 
 
-def _entry(number: int, entry: Kind, takes: Takes) -> str:
+def _calls(kinds: Sequence[Kind], unit: int) -> str:
+    """The C for calls that go on in other functions, and for their ends."""
+    leaving = {number: kind.entry for number, kind in enumerate(kinds) if isinstance(kind, Leaves)}
+    ends = "".join(_entry(number, each, Takes.REGISTERS, "d_over") for number, each in leaving.items())
+    cases = "".join(f"\tcase {number}:\n\t\td_over_{number}(regs, iid);\n\t\tbreak;\n" for number in leaving)
+    return _CALLS.format(unit=unit) + ends + _ENDS.format(cases=cases)
+
+
+def _entry(number: int, entry: Kind, takes: Takes, name: str = "d_enter") -> str:
+    if isinstance(entry, Leaves):
+        return _STEP.format(number=number, code="d_call_leaves(regs, iid);")
     if isinstance(entry, SiteStep):
         return _STEP.format(number=number, code=entry.code)
     body = entry.body
@@ -160,14 +194,15 @@ def _entry(number: int, entry: Kind, takes: Takes) -> str:
         cases = "".join(f"\tcase {value}:\n\t\tprobe = {probe};\n\t\tbreak;\n" for value, probe in entry.cases)
         body = f"\tswitch ({entry.select}) {{\n{cases}\tdefault:\n\t\treturn;\n\t}}\n{body}"
     start = _START * entry.begins
-    return _ONE.format(number=number, regs=_REGS[takes], body=body, group=entry.group, start=start)
+    return _ONE.format(name=name, number=number, regs=_REGS[takes], body=body, group=entry.group, start=start)
 
 
 def _starts(kinds: Iterable[Kind]) -> bool:
     """Whether an entry uses the beginnings of functions. If none does, they are left out of the code, which is then the
     same in all runs.
     """
-    return any(isinstance(kind, ClauseEntry) and kind.begins for kind in kinds)
+    made = (kind.entry if isinstance(kind, Leaves) else kind for kind in kinds)
+    return any(isinstance(kind, ClauseEntry) and kind.begins for kind in made)
 
 
 _START = "\tconst gd_u64 start = d_starts[iid];\n"
@@ -286,12 +321,87 @@ static inline __attribute__((unused)) void d_forget(const struct gilk_regs *regs
 
 #: It is inlined in its only caller, so that its arguments need not go through memory.
 _ONE = """
-static inline __attribute__((always_inline)) void d_enter_{number}({regs}unsigned int iid)
+static inline __attribute__((always_inline)) void {name}_{number}({regs}unsigned int iid)
 {{
 {start}	unsigned int probe __attribute__((unused)) = d_probes[iid];
 	struct gd_event event;
 
 {body}	d_run_{group}(d_memory(), &event, 0);
+}}
+"""
+
+#: A thread's notes of calls that go on in other functions say which instrument was at the jump, and where that is.
+_CALLS = """
+#define GD_TAILS_UNIT {unit}U
+#include "runtime/d/tails.h"
+
+static inline void d_calls(struct gd_context *ctx, struct gd_event *event)
+{{
+	d_event(event, 0);
+	gd_begin(ctx, d_memory(), &layout, event);
+}}
+
+static void d_call_leaves(const struct gilk_regs *regs, unsigned int iid)
+{{
+	struct gd_context ctx;
+	struct gd_event event;
+
+	d_calls(&ctx, &event);
+	event.probe = d_probes[iid];
+	if (gd_active(&ctx))
+		gd_tail_note(&ctx, regs->rsp, (struct gd_tail){{ (gd_u64)iid << 32 | event.probe, regs->rip }});
+}}
+
+static __attribute__((unused)) void d_call_returned(const struct gilk_regs *regs, unsigned int probe)
+{{
+	struct gd_context ctx;
+	struct gd_event event;
+
+	d_calls(&ctx, &event);
+	gd_tail_forget(&ctx, regs->rsp, probe);
+}}
+
+static __attribute__((unused)) void d_call_enters(const struct gilk_regs *regs)
+{{
+	struct gd_context ctx;
+	struct gd_event event;
+
+	d_calls(&ctx, &event);
+	gd_tails_enter(&ctx, regs->rsp);
+}}
+
+static __attribute__((unused)) void d_call_passes(const struct gilk_regs *regs, bool passes)
+{{
+	struct gd_context ctx;
+	struct gd_event event;
+
+	d_calls(&ctx, &event);
+	gd_tails_pass(&ctx, regs->rsp, passes);
+}}
+"""
+
+#: The registers at the end of a call are shown as if it had ended at the jump.
+_ENDS = """
+static __attribute__((unused)) void d_call_ends(const struct gilk_regs *regs, unsigned int iid)
+{{
+	switch (d_kinds[iid]) {{
+{cases}	}}
+}}
+
+static __attribute__((unused)) void d_calls_end(const struct gilk_regs *regs)
+{{
+	struct gd_tail tails[GD_TAILS_MOST];
+	struct gilk_regs there = *regs;
+	struct gd_context ctx;
+	struct gd_event event;
+	gd_u32 n;
+
+	d_calls(&ctx, &event);
+	for (n = gd_tails_take(&ctx, regs->rsp, tails); n; n--) {{
+		there.rip = tails[n - 1].at;
+		if (tails[n - 1].what >> 32 < sizeof d_kinds / sizeof *d_kinds)
+			d_call_ends(&there, (unsigned int)(tails[n - 1].what >> 32));
+	}}
 }}
 """
 

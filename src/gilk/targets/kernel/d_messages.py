@@ -12,6 +12,7 @@ from gilk.errors import TargetError
 from gilk.lang.d.kernel_code import KernelCode
 from gilk.lang.data import Aggregation, Function
 from gilk.lang.ir import Given
+from gilk.targets.call_ends import SiteRole
 from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import WINDOW
 from gilk.targets.processor_samples import Counted
@@ -89,18 +90,6 @@ class SiteKind(IntEnum):
     RETURN = 1
     CALL_BEGINS = 2
     CALL_ENDS = 3
-
-
-class SiteRole(IntEnum):
-    """The purpose of a place, for calls that go on in another function (native/abi/ilk_d_abi.h)."""
-
-    FIRES = 0
-    RETURNS = 1
-    LEAVES = 2
-    ENDS = 3
-    ENTERS = 4
-    PASSES = 5
-    STAYS = 6
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
 
 /* tails.c */
 void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, u32 group, u32 probe, u64 offset);
-void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 group, u32 probe);
+void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 probe);
 void ilk_d_call_steps(const struct ilk_program *program, u64 sp, u32 role);
 u32 ilk_d_calls_end(const struct ilk_program *program, u64 sp, struct ilk_ended *to);
 

@@ -304,7 +304,7 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 		break;
 	case ILK_D_RETURNS:
 		run(attached, regs);
-		ilk_d_call_returned(program, regs->rsp, attached->group, attached->probe);
+		ilk_d_call_returned(program, regs->rsp, attached->probe);
 		break;
 	case ILK_D_LEAVES:
 		ilk_d_call_leaves(program, regs->rsp, attached->group, attached->probe, regs->rip - attached->start);

@@ -27,11 +27,6 @@ static void begin(struct notes *notes, const struct ilk_program *program)
 
 static_assert(ILK_D_ENDED_MAX == GD_TAILS_MOST);
 
-static u64 packed(u32 group, u32 probe)
-{
-	return (u64)group << 32 | probe;
-}
-
 /* The call goes on elsewhere. `offset`: of the jump, from the beginning of its function. */
 void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, u32 group, u32 probe, u64 offset)
 {
@@ -40,16 +35,16 @@ void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, u32 group, u32
 	if (!gd_lets(READ_ONCE(((struct gd_control *)program->clauses.memory)->state), probe))
 		return;
 	begin(&notes, program);
-	gd_tail_note(&notes.context, sp, (struct gd_tail){ packed(group, probe), offset });
+	gd_tail_note(&notes.context, sp, (struct gd_tail){ (u64)group << 32 | probe, offset });
 }
 
 /* The call has returned in its own function. */
-void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 group, u32 probe)
+void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 probe)
 {
 	struct notes notes;
 
 	begin(&notes, program);
-	gd_tail_forget(&notes.context, sp, packed(group, probe));
+	gd_tail_forget(&notes.context, sp, probe);
 }
 
 /* Control comes by an attachment whose role is ENTERS, PASSES or STAYS. */

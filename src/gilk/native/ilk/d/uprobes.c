@@ -180,7 +180,7 @@ static u32 look(const struct place *place, u64 sp, struct ilk_ended *to)
 	else if (place->role == ILK_D_LEAVES)
 		ilk_d_call_leaves(place->program, sp, place->group, place->probe, place->offset - place->start);
 	else if (place->role == ILK_D_RETURNS)
-		ilk_d_call_returned(place->program, sp, place->group, place->probe);
+		ilk_d_call_returned(place->program, sp, place->probe);
 	else if (place->role != ILK_D_FIRES)
 		ilk_d_call_steps(place->program, sp, place->role);
 	raw_local_irq_restore(flags);

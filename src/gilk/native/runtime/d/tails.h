@@ -10,6 +10,8 @@
  * stack pointer as passed on, and the entry of the function that it leads to takes the mark away. An entry that finds
  * notes without the mark is that of another call, and drops them.
  *
+ * Code that was put in at once has notes of its own (GD_TAILS_UNIT): only it knows what they say.
+ *
  * Ownership: notes are dynamic variables of the program.
  */
 #ifndef GILK_D_TAILS_H
@@ -17,12 +19,15 @@
 
 #include "dynamic.h"
 
-#define GD_TAILS (GD_SELF | 0x7fffffffU) /* the variable; the compiler's numbers are lower */
+#ifndef GD_TAILS_UNIT
+#define GD_TAILS_UNIT 0U
+#endif
+#define GD_TAILS (GD_SELF | (0x7fffffffU - GD_TAILS_UNIT)) /* the variable; the compiler's numbers are lower */
 #define GD_TAILS_MOST 8
 #define GD_PASSED (1UL << 63) /* in the first note's `what` */
 
 struct gd_tail {
-	gd_u64 what; /* by which the host knows what returns */
+	gd_u64 what; /* the probe in the lower half, and in the upper what the host needs besides */
 	gd_u64 at; /* where the jump is, as the host has it */
 };
 
@@ -58,15 +63,23 @@ static inline gd_u32 gd_tails_load(struct gd_context *ctx, gd_u64 sp, struct gd_
 	return (gd_u32)key.number;
 }
 
+/* The place of a probe's note among `count`; `count` if it has none. */
+static inline gd_u32 gd_tail_find(const struct gd_tail *there, gd_u32 count, gd_u32 probe)
+{
+	gd_u32 n;
+
+	for (n = 0; n < count && (gd_u32)there[n].what != probe; n++)
+		;
+	return n;
+}
+
 /* Note that the call with this stack pointer goes on elsewhere. False: there is no room, and a drop is counted. */
 static inline bool gd_tail_note(struct gd_context *ctx, gd_u64 sp, struct gd_tail tail)
 {
 	struct gd_tail there[GD_TAILS_MOST];
 	bool passed;
-	gd_u32 n, count = gd_tails_load(ctx, sp, there, &passed);
+	gd_u32 count = gd_tails_load(ctx, sp, there, &passed), n = gd_tail_find(there, count, (gd_u32)tail.what);
 
-	for (n = 0; n < count && there[n].what != tail.what; n++)
-		;
 	if (n == GD_TAILS_MOST) {
 		gd_drop(ctx, GD_DROP_DYNAMIC);
 		return false;
@@ -88,19 +101,16 @@ static inline gd_u32 gd_tails_take(struct gd_context *ctx, gd_u64 sp, struct gd_
 }
 
 /* Forget one note of the stack pointer: that call has returned by itself. */
-static inline void gd_tail_forget(struct gd_context *ctx, gd_u64 sp, gd_u64 what)
+static inline void gd_tail_forget(struct gd_context *ctx, gd_u64 sp, gd_u32 probe)
 {
 	struct gd_tail there[GD_TAILS_MOST];
 	bool passed;
-	gd_u32 n, kept = 0, count = gd_tails_load(ctx, sp, there, &passed);
+	gd_u32 count = gd_tails_load(ctx, sp, there, &passed), n = gd_tail_find(there, count, probe);
 
-	for (n = 0; n < count && there[n].what != what; n++)
-		;
 	if (n == count)
 		return;
-	for (n = 0; n < count; n++)
-		if (there[n].what != what)
-			gd_tail_store(ctx, sp, kept++, there[n]);
+	for (; n + 1 < count; n++)
+		gd_tail_store(ctx, sp, n, there[n + 1]);
 	gd_tail_delete(ctx, sp, count - 1);
 }
 
