@@ -12,7 +12,7 @@ from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.session.d_programs import ran
 
 pytestmark = pytest.mark.xdist_group("lab")
-WORK = "ls -lR /sys/bus /proc/self >/dev/null; uname -a >/dev/null; cat /proc/mounts >/dev/null; mkdir /tmp/d; rmdir /tmp/d"
+WORK = "ls -lR /sys/bus /proc/self >/dev/null; uname -a >/dev/null; cat /proc/mounts >/dev/null; mkdir /d; rmdir /d"
 
 
 def goes_on(kernel: KernelTarget, name: str) -> bool:
