@@ -36,6 +36,12 @@ class SiteRole(IntEnum):
     STAYS = 6
 
 
+#: What comes before all else at a place: a jump there is the next one.
+COME_FIRST = frozenset((SiteRole.ENTERS, SiteRole.STAYS))
+#: What is done once at a place for the calls of all probes.
+STEPS = COME_FIRST | {SiteRole.ENDS, SiteRole.PASSES}
+
+
 @dataclass(frozen=True, slots=True)
 class CodePlace:
     """A point in a part of a function."""
@@ -52,8 +58,8 @@ class CallEnds:
     ``returns``: its own. ``jumps``: those by which it goes on in another function; the call then ends at one of
     ``elsewhere``, which are returns of other functions and their lost jumps. ``lost``: its own lost jumps, and ``why``
     they are lost, in the same order. ``rounds``: after one of ``jumps`` the function may still come to a return of its
-    own. ``between``: jumps of the other functions to one another, and ``entries``: where all of them begin, itself
-    included. ``stays``: where functions go on if a conditional jump is not taken.
+    own. ``between``: jumps of the other functions to one another, or to their own beginning. ``entries``: where all of
+    them begin, itself included. ``stays``: where functions go on if a conditional jump is not taken.
     """
 
     returns: tuple[CodePlace, ...]
@@ -82,12 +88,14 @@ class CallEnds:
 
 @dataclass(frozen=True)
 class _Ways:
-    """A function with its jumps: those that lead to ``targets``, in the same order, and those that are lost."""
+    """A function with its jumps: those that lead to ``targets``, in the same order, those to its own beginning, and
+    those that are lost."""
 
     loaded: Loaded
     function: Function
     followed: tuple[Jump, ...]
     targets: tuple[tuple[Loaded, Function], ...]
+    again: tuple[Jump, ...]
     lost: tuple[Jump, ...]
 
 
@@ -105,7 +113,7 @@ class CallEndFinder:
         """The ends of calls of ``function``, which is no part of another."""
         first, *others = self._reached(loaded, function)
         if not first.followed:
-            return CallEnds(self._returns(first), lost=self._places(first, first.lost), why=_why(first))
+            return CallEnds(self._returns(first), lost=self._lost(first), why=_why(first))
         return CallEnds(
             returns=self._returns(first),
             jumps=self._places(first, first.followed),
@@ -114,7 +122,7 @@ class CallEndFinder:
             why=_why(first),
             rounds=any(jump.block.how is End.BRANCH for jump in first.followed)
             or any(one[1].start == function.start and one[0] == loaded for each in others for one in each.targets),
-            between=tuple(place for each in others for place in self._places(each, each.followed)),
+            between=tuple(place for each in others for place in self._places(each, (*each.followed, *each.again))),
             entries=tuple(self._entry(each) for each in (first, *others)),
             stays=tuple(place for each in (first, *others) for place in self._stays(each)),
         )
@@ -139,18 +147,20 @@ class CallEndFinder:
         return self._ways[key]
 
     def _resolved(self, loaded: Loaded, function: Function) -> _Ways:
-        followed, targets, lost = [], [], []
+        followed, targets, again, lost = [], [], [], []
         for jump in self._jumps_of(loaded, function):
             if jump.lost:
                 lost += [jump] if jump.leaves else []
-            elif jump.slot or jump.to != function.start:
+            elif not jump.slot and jump.to == function.start:
+                again.append(jump)
+            else:
                 to = self._target(loaded, jump)
                 if to is not None:
                     followed.append(jump)
                     targets.append(to)
                 elif jump.leaves:
                     lost.append(jump)
-        return _Ways(loaded, function, tuple(followed), tuple(targets), tuple(lost))
+        return _Ways(loaded, function, tuple(followed), tuple(targets), tuple(again), tuple(lost))
 
     def _jumps_of(self, loaded: Loaded, function: Function) -> tuple[Jump, ...]:
         key = loaded.bias, function.start
@@ -185,7 +195,9 @@ class CallEndFinder:
 
     def _stays(self, of: _Ways) -> tuple[CodePlace, ...]:
         found = (
-            (each.part, each.part.block_at(each.block.end)) for each in of.followed if each.block.how is End.BRANCH
+            (each.part, each.part.block_at(each.block.end))
+            for each in (*of.followed, *of.again)
+            if each.block.how is End.BRANCH
         )
         name = of.loaded.name
         return tuple(CodePlace(of.loaded, part, points.pre(name, part, block)) for part, block in found if block)
@@ -202,4 +214,4 @@ def _why(of: _Ways) -> tuple[str, ...]:
 
 def _all_lost(of: _Ways) -> _Ways:
     gone = tuple(jump for jump in (*of.followed, *of.lost) if jump.leaves)
-    return _Ways(of.loaded, of.function, (), (), gone)
+    return _Ways(of.loaded, of.function, (), (), of.again, gone)

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from gilk.targets.call_ends import CallEndFinder
 from gilk.targets.kernel.target import KernelTarget
+from tests.behaviour.advised import jumps
+from tests.behaviour.test_advice_tails import CHAIN, LEFT, MUTUAL
 from tests.kernel.session.d_programs import ran
+from tests.providers.test_calls_end import RESULTS, build
 
 pytestmark = pytest.mark.xdist_group("lab")
 WORK = "ls -lR /sys/bus /proc/self >/dev/null; uname -a >/dev/null; cat /proc/mounts >/dev/null; mkdir /d; rmdir /d"
@@ -69,3 +73,43 @@ def test_calls_of_functions_that_jump_to_one_another_are_nested(kernel: KernelTa
     assert done.restored and not done.errors
     assert all(over[name] for name in ("path_put", "mntput", "__x64_sys_read", "vfs_getattr"))
     assert not any(calls for calls in open_calls.values() if len(calls) > 1), open_calls
+
+
+def results(kernel: KernelTarget, program: Path, *functions: str) -> dict[str, list[int]]:
+    """The results of the calls of the program's functions, in increasing order."""
+    probes = ", ".join(f"pid$target:a.out:{name}:return" for name in functions)
+    text = f"""{probes} {{ @[probefunc, (long)arg1] = count(); }}
+        syscall::exit_group:entry /pid == $target/ {{ @["end", 0] = count(); }}
+        END {{ printa("%s %d %@d\\n", @); }}"""
+    done = ran(kernel, text, [str(program)])
+    assert not done.errors
+    found: dict[str, list[int]] = {name: [] for name in functions}
+    for name, result, count in map(str.split, done.lines):
+        found.setdefault(name, []).extend([int(result)] * int(count))
+    assert found.pop("end") == [0]
+    return {name: sorted(of) for name, of in found.items()}
+
+
+def compiled(exchange: Path, name: str, source: str) -> Path:
+    place = exchange / name
+    place.mkdir()
+    return build(place, source)
+
+
+def test_uprobes_follow_calls_through_jumps(kernel: KernelTarget, exchange: Path) -> None:
+    program = compiled(exchange, "chain", CHAIN)
+    assert jumps(program, "first", "middle") and jumps(program, "both", "one")
+    assert results(kernel, program, "first", *RESULTS) == {"first": [15], **RESULTS}
+    assert results(kernel, program, "both") == {"both": RESULTS["both"]}
+
+
+def test_uprobes_do_not_take_calls_that_were_left_for_later_ones(kernel: KernelTarget, exchange: Path) -> None:
+    program = compiled(exchange, "left", LEFT)
+    assert results(kernel, program, "first") == {"first": [n * 2 + 1 for n in range(600) if n % 3 == 0]}
+
+
+def test_uprobes_at_functions_that_jump_to_each_other_fire_once(kernel: KernelTarget, exchange: Path) -> None:
+    program = compiled(exchange, "mutual", MUTUAL.replace("100000", "100"))
+    many = sum(n if n % 2 == 0 else 1000 * n for n in range(101))
+    expected = sorted([-(3 + 2000 + 1), 4 + 3000 + 2 + 1000, many])
+    assert results(kernel, program, "even", "odd") == {"even": expected, "odd": expected}

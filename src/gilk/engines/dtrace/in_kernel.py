@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gilk.engines.dtrace.enabling import Enabled
@@ -17,6 +17,7 @@ from gilk.lang.d.probes import DProbe
 from gilk.lang.runtime import Does
 from gilk.session.kernel_session import KernelSession, clock_of
 from gilk.session.request import FiresSite, WantedSite
+from gilk.targets.call_ends import COME_FIRST, STEPS
 from gilk.targets.kernel.d_messages import (
     NOWHERE,
     SPECULATIONS,
@@ -44,6 +45,13 @@ def _cannot_fire(fire: UserFire, used: frozenset[int]) -> str:
     if missing is not None:
         return f"arg{missing} is where it cannot be fetched from"
     return "its semaphore is not in the data of the file" if fire.semaphore == NOWHERE else ""
+
+
+def _comes_later(row: tuple[DProbe, UserFire]) -> int:
+    """The rank of a uprobe: at one instruction, the kernel runs the handler first that was registered last
+    (kernel/events/uprobes.c, consumer_add)."""
+    role = row[1].role
+    return 2 if role in COME_FIRST else 0 if role in STEPS else 1
 
 
 class InKernel:
@@ -190,14 +198,24 @@ class InKernel:
 
     def _insert_uprobes(self, refused: dict[DProbe, str]) -> None:
         """Attach the clauses at places in the code of processes (uprobes); adds refusals to ``refused``."""
-        for probe, made in self._enabled.in_kernel:
-            used = self._clauses.used(probe).arguments if made.user else frozenset[int]()
-            for fire in made.user:
-                deep = fire.given is None and any(number >= IN_REGISTERS for number in used)
-                placed = replace(fire, group=self._clauses.group(probe, fire.given), probe=probe.number, deep=deep)
-                why = _cannot_fire(fire, used) or self._uprobe_refused(placed)
-                if why:
-                    refused[probe] = why
+        made: dict[UserFire, str] = {}
+        for probe, fire in sorted(self._user_fires(), key=_comes_later):
+            used = self._clauses.used(probe).arguments
+            placed = self._placed(probe, fire, used)
+            if placed not in made:
+                made[placed] = _cannot_fire(fire, used) or self._uprobe_refused(placed)
+            if made[placed]:
+                refused[probe] = made[placed]
+
+    def _user_fires(self) -> Iterator[tuple[DProbe, UserFire]]:
+        return ((probe, fire) for probe, made in self._enabled.in_kernel for fire in made.user)
+
+    def _placed(self, probe: DProbe, fire: UserFire, used: frozenset[int]) -> UserFire:
+        """What is attached at a place: the probe's clauses, or a step for the calls of any probe."""
+        if fire.role in STEPS:
+            return replace(fire, start=0)
+        deep = fire.given is None and any(number >= IN_REGISTERS for number in used)
+        return replace(fire, group=self._clauses.group(probe, fire.given), probe=probe.number, deep=deep)
 
     def _uprobe_refused(self, fire: UserFire) -> str:
         """Put a uprobe in; returns the reason if it is refused, else ""."""

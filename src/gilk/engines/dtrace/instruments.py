@@ -25,7 +25,7 @@ from gilk.lang.to_c.sites import (
     entry,
 )  # fmt: skip
 from gilk.providers.probe import ProbeSite
-from gilk.targets.call_ends import SiteRole
+from gilk.targets.call_ends import COME_FIRST, SiteRole
 from gilk.values import dataclass
 
 _STEPS: dict[SiteRole, SiteStep] = {
@@ -93,8 +93,9 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
                     over.append(SiteInstrument(probe, site, RETURNED))
     notes, forgets = _steps(chosen)
     firing += [_choice(rows) for rows in chosen.values()]
-    over += [_step(rows) for rows in calls.values()]
-    return Instruments((*notes, *firing, *over, *forgets), refused)
+    begins = [_step(rows) for (_, _, role), rows in calls.items() if role in COME_FIRST]
+    over += [_step(rows) for (_, _, role), rows in calls.items() if role not in COME_FIRST]
+    return Instruments((*notes, *begins, *firing, *over, *forgets), refused)
 
 
 def _step(rows: list[tuple[DProbe, ProbeSite]]) -> SiteInstrument:

@@ -4,20 +4,50 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
+from gilk.analysis.analysis import Analysis
 from gilk.errors import ImageError
 from gilk.image import demangle, lookup
-from gilk.image.model import Image
+from gilk.image.model import FunctionSpan, Image
 from gilk.lang.d.probes import Description
 from gilk.providers.kernel.probe import HasKernel, HasUsers, KernelProbe
 from gilk.providers.pid import PlacesIn, places
+from gilk.splice.points import Point
+from gilk.targets.base import Loaded
+from gilk.targets.call_ends import CallEndFinder, SiteRole
 from gilk.targets.kernel.d_messages import INSTRUCTION, SiteKind, UserFire
 from gilk.targets.kernel.users import UserFile
+from gilk.values import dataclass
 
 _EDGES = {"entry": SiteKind.ENTRY, "return": SiteKind.RETURN}
 _TOLD = 8  # names of files in a message
 _FILE = 48  # bits for an address in a file in a probe's number; above them, the number of the file
+
+
+@dataclass(frozen=True)
+class _FileCode:
+    """A file that processes execute, as code in which points are looked up; what it jumps to elsewhere is not known."""
+
+    users: HasUsers
+    file: UserFile
+
+    @property
+    def who(self) -> str:
+        return self.file.path
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        spans = self.users.image(self.file).spans
+        end = spans[-1].end if spans else 0
+        return (replace(self.file.loaded, bias=0, start=0, end=end),)
+
+    def image(self, path: Path) -> Image:
+        return self.users.image(self.file)
+
+    def analysis(self, loaded: Loaded) -> Analysis:
+        return self.users.analysis(self.file)
 
 
 def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]:
@@ -44,20 +74,37 @@ def _of_file(
     except ImageError:
         return
     functions = lookup.matching(image, description.function or "*")
+    code = _FileCode(users, file)
+    calls = CallEndFinder(code)
     for span, name, where in places(image, lambda: users.analysis(file), functions, description.name):
         start = image.offset_of(span.start)
-        user = tuple(_fires(image, file, name, start, where))
+        steps = _steps(code, calls, span, name, where)
+        user = tuple(_fires(image, file, name, start, steps))
         if user:
             key = (provider, file.loaded.name, demangle.readable(span.name), name)
             yield KernelProbe(key, None, user=user, number=number << _FILE | span.start)
 
 
-def _fires(image: Image, file: UserFile, name: str, start: int, where: PlacesIn) -> Iterator[UserFire]:
-    for _, point in where:
+def _steps(
+    code: _FileCode, calls: CallEndFinder, span: FunctionSpan, name: str, where: PlacesIn
+) -> Iterator[tuple[SiteRole, Point]]:  # fmt: skip
+    """The points of a probe, with what is done at each: one at returns fires when the call is over."""
+    (loaded,) = code.loaded()
+    function = code.analysis(loaded).function(span) if name == "return" else None
+    if function is None or function.whole:
+        yield from ((SiteRole.FIRES, point) for _, point in where)
+    else:
+        yield from ((role, place.point) for role, place in calls.of(loaded, function).steps(left=True))
+
+
+def _fires(
+    image: Image, file: UserFile, name: str, start: int, steps: Iterable[tuple[SiteRole, Point]]
+) -> Iterator[UserFire]:
+    for role, point in steps:
         at, content = image.offset_of(point.address), image.read(point.address, INSTRUCTION)
         if at >= 0 and content:
             kind, edge = _EDGES.get(name, SiteKind.ENTRY), name in _EDGES and not point.after
-            yield UserFire(file.path, kind, at, max(start, 0), content, edge, file.pids)
+            yield UserFire(file.path, kind, at, max(start, 0), content, edge, file.pids, role=role)
 
 
 def missing(users: HasUsers, description: Description) -> str:
