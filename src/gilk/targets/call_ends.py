@@ -8,6 +8,7 @@ A jump that leads to a place which is not known is *lost*: the call is said to e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import IntEnum
 
 from gilk.analysis.model import End, Function
@@ -89,7 +90,7 @@ class CallEnds:
 @dataclass(frozen=True)
 class _Ways:
     """A function with its jumps: those that lead to ``targets``, in the same order, those to its own beginning, and
-    those that are lost."""
+    those that are lost. ``opaque``: the reason why its calls may end where nobody sees it, "" if they do not."""
 
     loaded: Loaded
     function: Function
@@ -97,6 +98,7 @@ class _Ways:
     targets: tuple[tuple[Loaded, Function], ...]
     again: tuple[Jump, ...]
     lost: tuple[Jump, ...]
+    opaque: str = ""
 
 
 class CallEndFinder:
@@ -106,20 +108,19 @@ class CallEndFinder:
     def __init__(self, code: Code, peek: Peek | None = None) -> None:
         self._code, self._peek = code, peek
         self._images = code.loaded()
-        self._jumps: dict[tuple[int, int], tuple[Jump, ...]] = {}
         self._ways: dict[tuple[int, int], _Ways] = {}
 
     def of(self, loaded: Loaded, function: Function) -> CallEnds:
         """The ends of calls of ``function``, which is no part of another."""
         first, *others = self._reached(loaded, function)
         if not first.followed:
-            return CallEnds(self._returns(first), lost=self._lost(first), why=_why(first))
+            return CallEnds(self._returns(first), lost=self._lost(first), why=tuple(jump.lost for jump in first.lost))
         return CallEnds(
             returns=self._returns(first),
             jumps=self._places(first, first.followed),
             elsewhere=tuple(place for each in others for place in (*self._returns(each), *self._lost(each))),
             lost=self._lost(first),
-            why=_why(first),
+            why=tuple(jump.lost for jump in first.lost),
             rounds=any(jump.block.how is End.BRANCH for jump in first.followed)
             or any(one[1].start == function.start and one[0] == loaded for each in others for one in each.targets),
             between=tuple(place for each in others for place in self._places(each, (*each.followed, *each.again))),
@@ -129,16 +130,35 @@ class CallEndFinder:
 
     def _reached(self, loaded: Loaded, function: Function) -> list[_Ways]:
         """The function, and those that its jumps lead on to. If these are too many, its jumps are lost."""
-        found = {(loaded.bias, function.start): self._of(loaded, function)}
-        todo = list(found.values())
+        todo = [self._seen(self._of(loaded, function))]
+        known = {(loaded.bias, function.start)}
         for each in todo:
             for where, other in each.targets:
-                if (where.bias, other.start) not in found:
-                    found[where.bias, other.start] = fresh = self._of(where, other)
-                    todo.append(fresh)
-            if len(found) > MOST:
-                return [_all_lost(todo[0])]
-        return list(found.values())
+                if (where.bias, other.start) not in known:
+                    known.add((where.bias, other.start))
+                    todo.append(self._seen(self._of(where, other)))
+            if len(todo) > MOST:
+                return [_all_lost(todo[0], f"{function.name} ends in jumps that lead on to more than {MOST} functions")]
+        return todo
+
+    def _seen(self, of: _Ways) -> _Ways:
+        """The same, in which jumps to functions that are opaque are lost."""
+        opaque = [self._opaque(*to) for to in of.targets]
+        if not any(opaque):
+            return of
+        rows = list(zip(of.followed, of.targets, opaque, strict=True))
+        gone = (_lost(jump, why) for jump, _, why in rows if why)
+        kept = [(jump, to) for jump, to, why in rows if not why]
+        lost = (*of.lost, *(jump for jump in gone if jump.leaves))
+        return replace(of, followed=tuple(jump for jump, _ in kept), targets=tuple(to for _, to in kept), lost=lost)
+
+    def _opaque(self, loaded: Loaded, function: Function, seen: frozenset[int] = frozenset()) -> str:
+        """The reason why calls of the function may end where nobody sees it: in it, or behind a conditional jump."""
+        ways = self._of(loaded, function)
+        branches = (to for jump, to in zip(ways.followed, ways.targets, strict=True) if not jump.leaves)
+        seen |= {id(ways)}
+        further = (self._opaque(*to, seen) for to in branches if id(self._of(*to)) not in seen)
+        return ways.opaque or next(filter(None, further), "")
 
     def _of(self, loaded: Loaded, function: Function) -> _Ways:
         key = loaded.bias, function.start
@@ -148,36 +168,24 @@ class CallEndFinder:
 
     def _resolved(self, loaded: Loaded, function: Function) -> _Ways:
         followed, targets, again, lost = [], [], [], []
-        for jump in self._jumps_of(loaded, function):
-            if jump.lost:
-                lost += [jump] if jump.leaves else []
-            elif not jump.slot and jump.to == function.start:
+        for jump in jumps(self._code, loaded, function):
+            if not jump.lost and not jump.slot and jump.to == function.start:
                 again.append(jump)
+                continue
+            try:
+                to = target(self._code, self._images, loaded, jump, self._peek) if not jump.lost else None
+            except UsageError as error:
+                jump, to = replace(jump, lost=error.message), None
+            if to is not None:
+                followed.append(jump)
+                targets.append(to)
             else:
-                to = self._target(loaded, jump)
-                if to is not None:
-                    followed.append(jump)
-                    targets.append(to)
-                elif jump.leaves:
-                    lost.append(jump)
-        return _Ways(loaded, function, tuple(followed), tuple(targets), tuple(again), tuple(lost))
-
-    def _jumps_of(self, loaded: Loaded, function: Function) -> tuple[Jump, ...]:
-        key = loaded.bias, function.start
-        if key not in self._jumps:
-            self._jumps[key] = tuple(jumps(self._code, loaded, function))
-        return self._jumps[key]
-
-    def _target(self, loaded: Loaded, jump: Jump) -> tuple[Loaded, Function] | None:
-        """The function that a jump leads to; None if that is not known, or the ends of that function are not."""
-        try:
-            where, function = target(self._code, self._images, loaded, jump, self._peek)
-        except UsageError:
-            return None
+                lost.append(jump)
+        unseen = [jump.lost for jump in lost if not jump.leaves]
         if function.name.startswith(_FIXED) or not function.blocks:
-            return None
-        blind = any(each.lost and not each.leaves for each in self._jumps_of(where, function))
-        return None if blind else (where, function)
+            unseen.append(f"the kernel changes where {function.name} leads to")
+        leaving = tuple(jump for jump in lost if jump.leaves)
+        return _Ways(loaded, function, tuple(followed), tuple(targets), tuple(again), leaving, "; ".join(unseen[:1]))
 
     def _returns(self, of: _Ways) -> tuple[CodePlace, ...]:
         image, analysis = self._code.image(of.loaded.path), self._code.analysis(of.loaded)
@@ -206,12 +214,10 @@ class CallEndFinder:
         return CodePlace(of.loaded, of.function, points.entry(of.loaded.name, of.function))
 
 
-def _why(of: _Ways) -> tuple[str, ...]:
-    return tuple(
-        each.lost or f"{each.where} is a jump to a function whose calls end nobody knows where" for each in of.lost
-    )
+def _lost(jump: Jump, why: str) -> Jump:
+    return replace(jump, lost=f"{jump.where} is a jump to a function whose calls may end anywhere: {why}")
 
 
-def _all_lost(of: _Ways) -> _Ways:
-    gone = tuple(jump for jump in (*of.followed, *of.lost) if jump.leaves)
-    return _Ways(of.loaded, of.function, (), (), of.again, gone)
+def _all_lost(of: _Ways, why: str) -> _Ways:
+    gone = tuple(replace(jump, lost=why) for jump in of.followed if jump.leaves)
+    return replace(of, followed=(), targets=(), lost=(*gone, *of.lost))

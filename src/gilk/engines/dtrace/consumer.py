@@ -158,7 +158,8 @@ class Consumer:
 
     def probe_stabilities(self, probes: Iterable[DProbe]) -> Iterator[tuple[DProbe, ProbeStability]]:
         """Each probe with the stability of its name and arguments, and the variables that can be read there (-v)."""
-        return verbose.of_probes(self.compiled, self.enabled, self.process, probes)
+        kernel = self.machine.target if self.machine is not None else None
+        return verbose.of_probes(self.compiled, self.enabled, self.process, kernel, probes)
 
     def program_stability(self, text: ProgramText) -> ProgramStability:
         """The stability of a program (-v)."""

@@ -30,6 +30,11 @@ class FollowedCalls:
                 made = replace(made, sites=tuple(_sites(ends, made.sites[0])))
             yield probe, made
 
+    def early(self, made: ProcessProbe) -> tuple[str, ...]:
+        """The reasons why the probe fires at jumps after which a call may go on."""
+        ends = self._ends_of(made.sites[0])
+        return () if ends is None else ends.why
+
     @cached_property
     def _finder(self) -> CallEndFinder:
         return CallEndFinder(self._process, self._process.keeper.peek)

@@ -15,7 +15,7 @@ from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
 
 if TYPE_CHECKING:
-    from gilk.targets.base import Code
+    from gilk.targets.base import Code, Target
 
 
 def of_description(compiled: Compiled, description: Description) -> ProbeStability:
@@ -25,16 +25,33 @@ def of_description(compiled: Compiled, description: Description) -> ProbeStabili
 
 
 def of_probes(
-    compiled: Compiled, enabled: Enabled, process: Code | None, probes: Iterable[DProbe]
+    compiled: Compiled, enabled: Enabled, process: Target | None, kernel: Code | None, probes: Iterable[DProbe]
 ) -> Iterator[tuple[DProbe, ProbeStability]]:
-    """Each probe with its stability, and with the variables that can be read at its places in the process."""
+    """Each probe with its stability, with the variables that can be read at its places in the process, and with the
+    reasons why it fires before a call is over."""
     from gilk.engines.dtrace.readable_locals import readable  # imported here: few programs need it
 
+    early = dict(_early(enabled, process, kernel))
     sites = {probe.number: made.sites for probe, made in enabled.in_process}
     for probe in probes:
         found = of_description(compiled, Description(probe.provider, probe.module, probe.function, probe.name))
         locals_ = readable(process, sites.get(probe.number, ())) if process is not None else ()
-        yield probe, replace(found, locals=locals_)
+        yield probe, replace(found, locals=locals_, early=early.get(probe.number, ()))
+
+
+def _early(enabled: Enabled, process: Target | None, kernel: Code | None) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The numbers of probes that fire at jumps after which a call may go on, each with the reasons."""
+    from gilk.engines.dtrace.followed_calls import FollowedCalls  # imported here: few programs need it
+    from gilk.targets.call_ends import CallEndFinder  # as above
+
+    if process is not None:
+        followed = FollowedCalls(process)
+        yield from ((probe.number, followed.early(made)) for probe, made in enabled.in_process if made.calls)
+    if kernel is not None:
+        finder, loaded, analysis = CallEndFinder(kernel), kernel.loaded()[0], kernel.analysis(kernel.loaded()[0])
+        for probe, made in enabled.in_kernel:
+            if made.edge == "return" and made.function is not None and made.call is None:
+                yield probe.number, finder.of(loaded, analysis.function(made.function)).why
 
 
 def of_program(compiled: Compiled, program: ProgramText) -> ProgramStability:

@@ -28,12 +28,14 @@ class ReadableLocal:
 @dataclass(frozen=True, slots=True)
 class ProbeStability:
     """The stability of a probe. ``types``: the types of args[]. ``locals``: the variables of functions that can be
-    read there, if they were looked for."""
+    read there, if they were looked for. ``early``: of a probe at returns, the reasons why it fires at jumps after which
+    the call may go on."""
 
     description: Attributes
     arguments: Attributes
     types: tuple[str, ...]
     locals: tuple[ReadableLocal, ...] = ()
+    early: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

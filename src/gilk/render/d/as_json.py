@@ -112,6 +112,7 @@ def _details(of: ProbeStability) -> Json:
         "locals": [
             {"name": each.shown, "type": string(each.type), "places": each.places, "of": each.of} for each in of.locals
         ],
+        "early": [string(why) for why in of.early],
     }
 
 

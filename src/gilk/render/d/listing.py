@@ -17,15 +17,18 @@ def listing(probe: DProbe) -> str:
 
 
 def probe_details(
-    probe: Attributes, arguments: Attributes, types: Sequence[str], locals_: Sequence[ReadableLocal] = ()
-) -> str:
-    """The text below a probe's line, with -l -v. ``types`` are those of args[]. DTrace has no variables of functions:
-    without any, nothing is said of them."""
+    probe: Attributes, arguments: Attributes, types: Sequence[str], locals_: Sequence[ReadableLocal] = (),
+    early: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """The text below a probe's line, with -l -v. ``types`` are those of args[]. DTrace has no variables of functions,
+    and does not tell that a probe fires ``early``: without any, nothing is said of them."""
     names = "".join(f"\t\targs[{number}]: {name}\n" for number, name in enumerate(types)) or "\t\tNone\n"
     text = _attributes("Probe Description Attributes", probe) + _attributes("Argument Attributes", arguments)
     text = f"{text}\n\tArgument Types\n{names}"
     if locals_:
         text += "\n\tVariables of the Function\n" + "".join(f"\t\t{_local(each)}\n" for each in locals_)
+    if early:
+        text += "\n\tFires Before the Call is Over\n" + "".join(f"\t\t{why}\n" for why in early)
     return f"{text}\n"
 
 

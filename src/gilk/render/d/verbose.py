@@ -9,7 +9,7 @@ from gilk.render.d.listing import enabled, probe_details, program_details
 
 def tell_probe(found: ProbeStability) -> str:
     """The lines below that of a probe, with -l."""
-    return probe_details(found.description, found.arguments, found.types, found.locals)
+    return probe_details(found.description, found.arguments, found.types, found.locals, found.early)
 
 
 def tell_program(kind: str, name: str, found: ProgramStability, alone: bool) -> str:
