@@ -75,6 +75,20 @@ def test_calls_of_functions_that_jump_to_one_another_are_nested(kernel: KernelTa
     assert not any(calls for calls in open_calls.values() if len(calls) > 1), open_calls
 
 
+def test_the_offset_is_that_of_the_jump_and_the_stack_that_of_the_function(kernel: KernelTarget) -> None:
+    span = next(span for span in kernel.kernel.image.spans if span.name == "__x64_sys_read")
+    ends = CallEndFinder(kernel).of(kernel.loaded()[0], kernel.analysis().function(span))
+    offsets = {f"{place.point.address - span.start:x}" for place in ends.jumps}
+    text = """
+        fbt::__x64_sys_read:return /progenyof($target)/ { @[arg0] = count(); @stacks[stack(1)] = count(); }
+        END { printa("%x\\n", @); printa(@stacks); }"""
+    done = ran(kernel, text, ["sh", "-c", "cat /proc/mounts >/dev/null"])
+    shown = [line.strip() for line in done.lines if "+0x" in line]
+    assert {line.strip() for line in done.lines if "+" not in line} - {""} >= offsets
+    assert {line.rpartition("+0x")[2] for line in shown} <= offsets and all("__x64_sys_read+" in line for line in shown)
+    assert shown
+
+
 def results(kernel: KernelTarget, program: Path, *functions: str) -> dict[str, list[int]]:
     """The results of the calls of the program's functions, in increasing order."""
     probes = ", ".join(f"pid$target:a.out:{name}:return" for name in functions)

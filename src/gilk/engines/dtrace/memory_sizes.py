@@ -16,7 +16,7 @@ from gilk.trace.d.memory import MemoryOptions as Sizes
 _POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
 _STRINGS, _STRING_SCRATCH = 16, 64 << 10  # strings that a clause has room for besides, and the most bytes of that
 _STACK_SCRATCH = 96 << 10  # bytes for a copy of the stack and for keys with stacks, besides what is asked for
-_NOTE = 32  # bytes of key and value of a note about a call (runtime/d/tails.h), the largest variable of gilk's own
+_NOTE = 40  # bytes of key and value of a note about a call (runtime/d/tails.h), the largest variable of gilk's own
 _FEW = 8  # variables: of fewer there is room for as many as dynvarsize holds, and else for some more or less
 
 

@@ -349,7 +349,7 @@ static void d_call_leaves(const struct gilk_regs *regs, unsigned int iid)
 	d_calls(&ctx, &event);
 	event.probe = d_probes[iid];
 	if (gd_active(&ctx))
-		gd_tail_note(&ctx, regs->rsp, (struct gd_tail){{ (gd_u64)iid << 32 | event.probe, regs->rip }});
+		gd_tail_note(&ctx, regs->rsp, (struct gd_tail){{ (gd_u64)iid << 32 | event.probe, regs->rip, 0 }});
 }}
 
 static __attribute__((unused)) void d_call_returned(const struct gilk_regs *regs, unsigned int probe)

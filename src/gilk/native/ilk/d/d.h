@@ -102,11 +102,12 @@ static inline void ilk_d_no_more(struct ilk_firing *firing, u32 from)
 	}
 }
 
-/* A call that is over: the group and probe that fire, and how far its jump is behind the beginning of its function. */
+/* A call that ends elsewhere: the group and probe that fire, its jump, and the beginning of its function. */
 struct ilk_ended {
 	u32 group;
 	u32 probe;
-	u64 offset;
+	u64 at;
+	u64 start;
 };
 
 #define ILK_D_ENDED_MAX 8 /* at one return */
@@ -135,7 +136,7 @@ void ilk_d_sites_gone(unsigned long start, unsigned long end);
 void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
 
 /* tails.c */
-void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, u32 group, u32 probe, u64 offset);
+void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, const struct ilk_ended *ends);
 void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 probe);
 void ilk_d_call_steps(const struct ilk_program *program, u64 sp, u32 role);
 u32 ilk_d_calls_end(const struct ilk_program *program, u64 sp, struct ilk_ended *to);

@@ -282,16 +282,25 @@ static void run(const struct ilk_attached *attached, const struct gilk_regs *reg
 static void end_calls(const struct ilk_attached *attached, const struct gilk_regs *regs)
 {
 	struct ilk_ended ended[ILK_D_ENDED_MAX];
+	struct gilk_regs there = *regs; /* as if the call had ended at its jump */
 	u32 i, count = ilk_d_calls_end(attached->program, regs->rsp, ended);
 
 	for (i = 0; i < count; i++) {
 		struct ilk_firing firing = {
-			.program = attached->program, .group = ended[i].group, .probe = ended[i].probe, .regs = regs,
-			.arg = { ended[i].offset, regs->rax },
+			.program = attached->program, .group = ended[i].group, .probe = ended[i].probe, .regs = &there,
+			.arg = { ended[i].at - ended[i].start, regs->rax },
 		};
 
+		there.rip = ended[i].at;
 		ilk_d_run(&firing);
 	}
+}
+
+static void leave(const struct ilk_attached *attached, const struct gilk_regs *regs)
+{
+	struct ilk_ended ends = { attached->group, attached->probe, regs->rip, attached->start };
+
+	ilk_d_call_leaves(attached->program, regs->rsp, &ends);
 }
 
 static void fire(const struct ilk_attached *attached, const struct gilk_regs *regs)
@@ -307,7 +316,7 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 		ilk_d_call_returned(program, regs->rsp, attached->probe);
 		break;
 	case ILK_D_LEAVES:
-		ilk_d_call_leaves(program, regs->rsp, attached->group, attached->probe, regs->rip - attached->start);
+		leave(attached, regs);
 		break;
 	case ILK_D_ENDS:
 		end_calls(attached, regs);

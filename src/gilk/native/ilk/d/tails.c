@@ -27,15 +27,16 @@ static void begin(struct notes *notes, const struct ilk_program *program)
 
 static_assert(ILK_D_ENDED_MAX == GD_TAILS_MOST);
 
-/* The call goes on elsewhere. `offset`: of the jump, from the beginning of its function. */
-void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, u32 group, u32 probe, u64 offset)
+/* The call goes on elsewhere, and ends later. */
+void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, const struct ilk_ended *ends)
 {
 	struct notes notes;
 
-	if (!gd_lets(READ_ONCE(((struct gd_control *)program->clauses.memory)->state), probe))
+	if (!gd_lets(READ_ONCE(((struct gd_control *)program->clauses.memory)->state), ends->probe))
 		return;
 	begin(&notes, program);
-	gd_tail_note(&notes.context, sp, (struct gd_tail){ (u64)group << 32 | probe, offset });
+	gd_tail_note(&notes.context, sp,
+		     (struct gd_tail){ (u64)ends->group << 32 | ends->probe, ends->at, ends->start });
 }
 
 /* The call has returned in its own function. */
@@ -71,7 +72,7 @@ u32 ilk_d_calls_end(const struct ilk_program *program, u64 sp, struct ilk_ended 
 		u64 what = tails[n - 1].what;
 
 		if (what >> 32 < program->clauses.sizes.groups)
-			to[found++] = (struct ilk_ended){ what >> 32, (u32)what, tails[n - 1].at };
+			to[found++] = (struct ilk_ended){ what >> 32, (u32)what, tails[n - 1].at, tails[n - 1].start };
 	}
 	return found;
 }

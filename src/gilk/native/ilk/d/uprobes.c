@@ -171,6 +171,7 @@ static void fire(const struct place *place, const struct pt_regs *regs, u32 grou
 /* Do what the place is there for beside running groups; returns how many calls have ended there. */
 static u32 look(const struct place *place, u64 sp, struct ilk_ended *to)
 {
+	struct ilk_ended ends = { place->group, place->probe, place->offset, place->start };
 	unsigned long flags;
 	u32 count = 0;
 
@@ -178,7 +179,7 @@ static u32 look(const struct place *place, u64 sp, struct ilk_ended *to)
 	if (place->role == ILK_D_ENDS)
 		count = ilk_d_calls_end(place->program, sp, to);
 	else if (place->role == ILK_D_LEAVES)
-		ilk_d_call_leaves(place->program, sp, place->group, place->probe, place->offset - place->start);
+		ilk_d_call_leaves(place->program, sp, &ends);
 	else if (place->role == ILK_D_RETURNS)
 		ilk_d_call_returned(place->program, sp, place->probe);
 	else if (place->role != ILK_D_FIRES)
@@ -200,7 +201,7 @@ static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
 		fire(place, regs, place->group, place->probe, 0);
 	count = look(place, regs->sp, ended);
 	for (i = 0; i < count; i++)
-		fire(place, regs, ended[i].group, ended[i].probe, ended[i].offset);
+		fire(place, regs, ended[i].group, ended[i].probe, ended[i].at - ended[i].start);
 	return 0;
 }
 

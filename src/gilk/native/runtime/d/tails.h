@@ -28,8 +28,15 @@
 
 struct gd_tail {
 	gd_u64 what; /* the probe in the lower half, and in the upper what the host needs besides */
-	gd_u64 at; /* where the jump is, as the host has it */
+	gd_u64 at; /* where the jump is, */
+	gd_u64 start; /* and where its function begins, if the host needs that */
 };
+
+static inline struct gd_tail gd_tail_passed(struct gd_tail tail, bool passed)
+{
+	tail.what |= passed ? GD_PASSED : 0;
+	return tail;
+}
 
 struct gd_tail_key {
 	gd_u64 sp;
@@ -85,8 +92,8 @@ static inline bool gd_tail_note(struct gd_context *ctx, gd_u64 sp, struct gd_tai
 		return false;
 	}
 	if (n && !passed)
-		gd_tail_store(ctx, sp, 0, (struct gd_tail){there[0].what | GD_PASSED, there[0].at});
-	return gd_tail_store(ctx, sp, n, (struct gd_tail){tail.what | (n ? 0 : GD_PASSED), tail.at});
+		gd_tail_store(ctx, sp, 0, gd_tail_passed(there[0], true));
+	return gd_tail_store(ctx, sp, n, gd_tail_passed(tail, !n));
 }
 
 /* Take the notes of the stack pointer, the earliest first; returns how many there were. */
@@ -121,7 +128,7 @@ static inline void gd_tails_pass(struct gd_context *ctx, gd_u64 sp, bool pass)
 	bool passed;
 
 	if (gd_tails_load(ctx, sp, there, &passed) && passed != pass)
-		gd_tail_store(ctx, sp, 0, (struct gd_tail){there[0].what | (pass ? GD_PASSED : 0), there[0].at});
+		gd_tail_store(ctx, sp, 0, gd_tail_passed(there[0], pass));
 }
 
 /* At the entry of a function in which calls may go on: clear the mark, or drop the notes of a call that was left. */
