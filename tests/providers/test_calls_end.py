@@ -131,6 +131,18 @@ def test_functions_that_jump_to_each_other_return_once(tmp_path: Path, compiler:
     assert sorted(results(found, "even")) == sorted(results(found, "odd")) == [three, four, many]
 
 
+def test_more_calls_than_are_noted_at_one_stack_pointer_are_counted_as_drops(tmp_path: Path) -> None:
+    functions = [f"long f{n}(long n);\n" for n in range(13)]
+    functions += [
+        f'NOINLINE long f{n}(long n) {{ __asm__ volatile(""); return f{n + 1}(n + 1); }}\n' for n in range(12)
+    ]
+    source = "".join(functions) + 'NOINLINE long f12(long n) { __asm__ volatile(""); return n * 2; }\n'
+    program = build(tmp_path, f'{source}static void one_round(void) {{ printf("%ld\\n", f0(0)); }}')
+    found = traced('pid$target:a.out:f[0-9]*:return { printf("%s %d\\n", probefunc, (long)arg1); }', program)
+    assert found.lines == [f"f{n} 24" for n in (12, 7, 6, 5, 4, 3, 2, 1, 0)]
+    assert found.errors == "dtrace: 4 dynamic variable drops\n"
+
+
 THREADS = """
 static volatile long sum;
 static void some(void) { sum += first(4) + both(3) + both(4) + shared(5); }

@@ -10,6 +10,7 @@ from pathlib import Path
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.lang.to_kernel import code
 from gilk.lang.to_kernel.values import EVENT_PLACES
+from gilk.targets.call_ends import SiteRole
 from gilk.targets.kernel import d_messages as abi
 from gilk.targets.kernel.driver_abi import HEAD
 from gilk.toolchain.compilers import NATIVE
@@ -73,6 +74,7 @@ def test_enumerations_have_the_compilers_numbers(tmp_path: Path) -> None:
     expected |= {f"ILK_D_{verdict.name}": int(verdict) for verdict in abi.CodeVerdict}
     kinds = ("ENTRY", "RETURN", "CALL_BEGINS", "CALL_ENDS")
     expected |= {f"ILK_D_{name}": int(abi.SiteKind[name]) for name in kinds}
+    expected |= {f"ILK_D_{role.name}": int(role) for role in SiteRole}
     expected |= {f"ILK_D_{function.name}": number for number, function in enumerate(Function)}
     assert compiled(tmp_path, {name: name for name in expected}) == expected
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from gilk.targets.call_ends import SiteRole
 from gilk.targets.kernel import driver_abi
 from gilk.targets.kernel.d_messages import INSTRUCTION, UPROBE, DriverProgram, SiteKind, UserFire
 from tests.native.checked.library import library
@@ -20,7 +21,7 @@ _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 #: Members of struct ilk_d_uprobe by their places behind the head, with their formats.
 PLACES = {
     "descriptor": (0, "<i"), "kind": (4, "<I"), "group": (8, "<I"), "flags": (16, "<I"), "count": (20, "<I"),
-    "length": (55, "<B"), "semaphore": (56, "<Q"), "first": (64, "<I"),
+    "length": (55, "<B"), "semaphore": (56, "<Q"), "role": (64, "<I"), "reserved": (68, "<I"), "first": (72, "<I"),
 }  # fmt: skip
 
 
@@ -54,6 +55,7 @@ def test_messages_that_the_client_makes_are_accepted() -> None:
     assert fits(message())
     assert fits(message(replace(GOOD, processes=(), kind=SiteKind.ENTRY, edge=False, deep=False)))
     assert fits(message(replace(GOOD, processes=tuple(range(1, 1025)))))
+    assert all(fits(message(replace(GOOD, role=role))) for role in SiteRole)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,8 @@ def test_messages_that_the_client_makes_are_accepted() -> None:
     [
         ("descriptor", -1), ("kind", 2), ("kind", 0xFFFFFFFF), ("group", GROUPS), ("flags", 4), ("flags", 1 << 31),
         ("count", 3), ("count", 0xFFFFFFFF), ("length", 0), ("length", INSTRUCTION + 1), ("length", 255),
-        ("semaphore", 1), ("semaphore", (1 << 64) - 1), ("first", 0), ("first", 1 << 31),
+        ("semaphore", 1), ("semaphore", (1 << 64) - 1), ("role", 7), ("role", 1 << 31),
+        ("reserved", 1), ("first", 0), ("first", 1 << 31),
     ],
 )  # fmt: skip
 def test_malformed_messages_are_refused(name: str, value: int) -> None:

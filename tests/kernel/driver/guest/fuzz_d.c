@@ -95,6 +95,8 @@ static u32 attach(struct ilk_d_attach *message, u64 *state)
 	message->probe = small(state);
 	message->count = next(state) % 8 ? count : number(state);
 	message->flags = small(state) % 2;
+	message->role = next(state) % 2 ? ILK_D_FIRES : next(state) % (ILK_D_ROLES + 1);
+	message->reserved = next(state) % 16 == 0;
 	message->start = addresses ? address[0] : 0;
 	message->address = message->start;
 	for (i = 0; i < count; i++)
@@ -147,6 +149,8 @@ static u32 uprobe(struct ilk_d_uprobe *message, u64 *state)
 	message->group = small(state);
 	message->probe = small(state);
 	message->flags = small(state);
+	message->role = next(state) % 2 ? ILK_D_FIRES : next(state) % (ILK_D_ROLES + 1);
+	message->reserved = next(state) % 16 == 0;
 	message->offset = (u64)probed - (u64)__executable_start;
 	message->start = number(state);
 	message->length = 1 + next(state) % 15;
