@@ -27,6 +27,8 @@ CALLED, RECORDED = "kernel: C instrument at entry", "kernel: entry, recorded"
 #: Clauses of D at the function's entry, or at its entry and return.
 CLAUSES = {
     "kernel D: count": "fbt::%s:entry { @ = count(); }",
+    "kernel D: count at return": "fbt::%s:return { @ = count(); }",
+    "kernel D: count at the return of a call that goes on elsewhere": "fbt::x64_sys_call:return { @ = count(); }",
     "kernel D: a predicate that is false": "fbt::%s:entry /arg1 == 77/ { @ = count(); }",
     "kernel D: count by an argument": "fbt::%s:entry { @[arg1] = count(); }",
     "kernel D: quantize": "fbt::%s:entry { @ = quantize(arg1); }",

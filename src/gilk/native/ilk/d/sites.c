@@ -303,17 +303,12 @@ static void leave(const struct ilk_attached *attached, const struct gilk_regs *r
 	ilk_d_call_leaves(attached->program, regs->rsp, &ends);
 }
 
-static void fire(const struct ilk_attached *attached, const struct gilk_regs *regs)
+/* Do what an attachment is there for besides running its group. Out of line, as few need it. */
+static noinline void follow(const struct ilk_attached *attached, const struct gilk_regs *regs)
 {
-	const struct ilk_program *program = attached->program;
-
 	switch (attached->role) {
-	case ILK_D_FIRES:
-		run(attached, regs);
-		break;
 	case ILK_D_RETURNS:
-		run(attached, regs);
-		ilk_d_call_returned(program, regs->rsp, attached->probe);
+		ilk_d_call_returned(attached->program, regs->rsp, attached->probe);
 		break;
 	case ILK_D_LEAVES:
 		leave(attached, regs);
@@ -322,8 +317,16 @@ static void fire(const struct ilk_attached *attached, const struct gilk_regs *re
 		end_calls(attached, regs);
 		break;
 	default:
-		ilk_d_call_steps(program, regs->rsp, attached->role);
+		ilk_d_call_steps(attached->program, regs->rsp, attached->role);
 	}
+}
+
+static void fire(const struct ilk_attached *attached, const struct gilk_regs *regs)
+{
+	if (attached->role <= ILK_D_RETURNS)
+		run(attached, regs);
+	if (attached->role != ILK_D_FIRES)
+		follow(attached, regs);
 }
 
 /* Called by the thunk ilk_fire. */
