@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gilk.engines.dtrace.enabling import Enabled
@@ -52,6 +52,16 @@ def _comes_later(row: tuple[DProbe, UserFire]) -> int:
     (kernel/events/uprobes.c, consumer_add)."""
     role = row[1].role
     return 2 if role in COME_FIRST else 0 if role in STEPS else 1
+
+
+def _cut(refused: Mapping[int, str], places: Iterable[KernelPlace]) -> Iterator[tuple[DProbe, str]]:
+    """The probes that fire at a jump, since a place where the call may end was ``refused``, with the reasons."""
+    for place in places:
+        why = next((refused[each] for each in place.until if each in refused), "")
+        if why:
+            yield from (
+                (probe, f"{why} where its calls end after the jump at {place.point.label}") for probe in place.probes
+            )
 
 
 class InKernel:
@@ -158,6 +168,7 @@ class InKernel:
         for place in fresh:
             if why := made[place.at][1]:
                 refused.update((one, f"{why} at {place.point.label}") for one in place.probes)
+        refused.update(_cut({place.at[0]: made[place.at][1] for place in fresh if place.at in gone}, places))
         sites = {site or made[place.at][0]: place for place, site in known if place.at not in gone}
         self._program.attach(attachments(sites, gone))
         self._program.force([made[place.at][0] for place in fresh if place.at not in gone])
