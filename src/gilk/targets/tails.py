@@ -204,7 +204,10 @@ def _led_to(loaded: Loaded, jump: Jump, peek: Peek | None) -> int:
     """The run-time address to which a jump leads; 0 if that is not known."""
     if not jump.slot:
         return loaded.bias + jump.to
-    return 0 if peek is None else int.from_bytes(peek(loaded.bias + jump.slot, 8), "little")
+    try:
+        return 0 if peek is None else int.from_bytes(peek(loaded.bias + jump.slot, 8), "little")
+    except OSError:  # the program has unmapped what the loader had bound
+        return 0
 
 
 def _refused(why: str, hint: str = _INSTEAD) -> UsageError:
