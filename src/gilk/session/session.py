@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gilk.errors import GilkError, TargetError
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
+from gilk.session.onward import OnwardCalls, TimedProbe, followed
 from gilk.session.plan_cache import PlanCache
 from gilk.session.probing import ProbingSession
-from gilk.session.request import Builtin, CFunction, ValuesAt, Wanted
+from gilk.session.request import Builtin, CFunction, GoesOn, ValuesAt, Wanted
 from gilk.session.signals import Signals
 from gilk.session.staging import ChangeResult
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments, StampWithValues
-from gilk.splice.plan import Want
+from gilk.splice.onward import SIZE
+from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
 from gilk.targets.batch import Batch
@@ -61,8 +63,10 @@ class Session(ProbingSession):
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
         self._private_at = geometry.size
-        size = geometry.size + private
-        self._workspace = self._workspace_type(process, geometry.blocks, size, PAGE, rings, geometry.size)
+        onward = geometry.size + private + PAGE - 1 & -PAGE
+        self._workspace = self._workspace_type(
+            process, geometry.blocks, onward + SIZE, PAGE, rings, geometry.size, onward
+        )
         geometry.initialise(memoryview(self._workspace.data))
         known = process.threads
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
@@ -72,6 +76,7 @@ class Session(ProbingSession):
         self._keeps_everything = False
         self._shown: tuple[list[Batch], InForce] = [], []
         self._signals = Signals(process, self._workspace)
+        self._onward = OnwardCalls(process, self._workspace)
         if switches_stacks(process):
             process.keeper.search_stacks()
         self._compiled: dict[CFunction, CompiledObject] = {}
@@ -81,9 +86,10 @@ class Session(ProbingSession):
         return self.process
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
+        wanted = list(followed(self.process, wanted))
         with self._numbered(wanted) as numbers:
             planned = {number: w for number, w in zip(numbers, wanted, strict=True) if w.refusal is None}
-            wants = [self._want(number, w) for number, w in planned.items()]
+            wants = self._with_others([self._want(number, w) for number, w in planned.items()], planned)
             if active:
                 result = self._add(wants + self._handlers())
             else:
@@ -91,8 +97,32 @@ class Session(ProbingSession):
                 result = self._ledger.add(wants, active=False)
         self._know(result.outcome.total)
         self._note(result.outcome, len(numbers))
-        self._outcomes(result.plans, list(planned))
+        self._outcomes(self._settled(result), list(planned))
         return self._refuse_unplanned(wanted, numbers)
+
+    def _with_others(
+        self, wants: list[tuple[Entry, Want]], planned: Mapping[int, Wanted]
+    ) -> list[tuple[Entry, Want]]:  # fmt: skip
+        """The wants, and those of other places that timed calls need."""
+        if not any(w.goes_on for w in planned.values()):
+            return wants
+        rows = zip(wants, planned.items(), strict=True)
+        timed = {
+            n: TimedProbe(w.loaded, *carried, number + 1, w.goes_on)
+            for n, (carried, (number, w)) in enumerate(rows)
+            if w.instrument == Builtin.TIME
+        }
+        mine, others = self._onward.wants(list(timed.values()), self._ledger.entry)
+        changed = dict(zip(timed, mine, strict=True))
+        return [changed.get(n, carried) for n, carried in enumerate(wants)] + others
+
+    def _settled(self, result: ChangeResult) -> tuple[FunctionPlan, ...]:
+        """The plans of a change, after those that have become necessary by refusals of other places than probes."""
+        plans = result.plans
+        while again := self._onward.lose(result.refusals):
+            result = self._ledger.add(again)
+            plans += result.plans
+        return plans
 
     def _add(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
         with self._signals.unless_it_fails():
@@ -137,9 +167,12 @@ class Session(ProbingSession):
             self._outcomes(result.plans, range(0))
 
     def _switch(self, numbers: list[int], on: bool) -> None:
-        result = self._ledger.activate(numbers) if on else self._ledger.deactivate(numbers)
+        if on:
+            result = self._ledger.activate({*numbers, *self._onward.along(numbers)})
+        else:
+            result = self._ledger.deactivate(numbers)
         self._note(result.outcome, 0)
-        self._outcomes(result.plans, range(0))
+        self._outcomes(self._settled(result), range(0))
 
     def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
         ground = self._workspace.ground(wanted.loaded, self.process.analysis(wanted.loaded))
@@ -147,11 +180,13 @@ class Session(ProbingSession):
         made = self._instrument(ground, wanted.planned, number)
         return entry, Want(wanted.point.address, wanted.point.after, made, number)
 
-    def _instrument(self, ground: PatchContext, chosen: Builtin | CFunction | ValuesAt, number: int) -> Instrument:
+    def _instrument(
+        self, ground: PatchContext, chosen: Builtin | CFunction | ValuesAt | GoesOn, number: int
+    ) -> Instrument:  # fmt: skip
         match chosen:
             case Builtin.COUNT:
                 return Count(number)
-            case Builtin.STAMP | Builtin.TIME:
+            case Builtin.STAMP | Builtin.TIME | GoesOn():
                 return Stamp(number + 1)
             case Builtin.ARGS:
                 return StampWithArguments(number + 1)
@@ -187,6 +222,7 @@ class Session(ProbingSession):
         finally:
             with contextlib.suppress(GilkError):
                 self.notes += self.process.keeper.notes()
+            self.notes += self._onward.remarks()
             self.process.keep_learnt()
 
 
