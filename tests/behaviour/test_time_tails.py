@@ -296,6 +296,35 @@ def test_ends_for_which_there_is_no_room_are_counted(tmp_path: Path, make: Make)
             assert found.abandoned + found.open == 5 * 3
 
 
+#: Children end in the function that is jumped to, at the same place of the stack as the parent's call later.
+ENDING = """
+#include <sys/wait.h>
+#include <unistd.h>
+#define HIDDEN __asm__ volatile("")
+NOINLINE long last(long n) { HIDDEN; if (n == 0) _exit(0); return n + 1; }
+NOINLINE long first(long n) { HIDDEN; return last(n * 2); }
+static void one_round(void)
+{
+	long sum = 0;
+	for (volatile long n = 0; n <= 40; n++) {
+		int child = n < 40 ? fork() : 0;
+		if (child > 0) { waitpid(child, 0, 0); continue; }
+		sum += first(n / 40);
+	}
+	printf("%ld\\n", sum);
+}
+"""
+
+
+@SESSIONS
+def test_children_that_end_within_a_call_leave_room_for_others(tmp_path: Path, make: Make) -> None:
+    with rounds(build(tmp_path, ENDING, *TAILS)) as running, attach(running.pid) as process, make(process) as session:
+        session.insert("first:entry", "time")
+        assert [running.ask() for _ in range(2)] == ["3", "3"]
+        table = pair(session.close()).table
+        assert table["pid"].to_pylist() == [running.pid] * 2
+
+
 ANYWHERE = """
 #define HIDDEN __asm__ volatile("")
 NOINLINE long last(long n) { HIDDEN; return n + 1; }

@@ -13,7 +13,9 @@
  * have that hash, so that a return which no note is about costs the look at one byte (splice/onward.py).
  *
  * Ownership: the client makes the table, all zero, and sets the serial numbers; the notes are the target's. A place is
- * claimed by a locked exchange of `frame`, from 0; then only code that runs in that frame looks at it.
+ * claimed by a locked exchange of `frame`, and given up by another one; what code that runs in the frame has read
+ * before that is whole. Where all places are taken, the oldest note is overwritten: that call may have been left without
+ * a return, or its process may have ended. This counts as a record that found no room.
  */
 #ifndef GILK_ONWARD_H
 #define GILK_ONWARD_H
@@ -28,10 +30,10 @@
 
 struct gilk_onward_note {
 	gilk_u64 frame;	 /* 0: the place is free */
-	gilk_u64 order;	 /* the time when it was made: of several of a frame, the latest call returns first */
+	gilk_u64 order;	 /* the time when it was made: of several of a frame, the latest call returns first; 0: not yet */
 	gilk_u32 number; /* of the function: the client above, below the iid of its calls' beginnings; the next is of ends */
 	gilk_u32 serial; /* the client's serial number when it was made */
-	gilk_u64 passed; /* 1: the jump was just made, and the entry of the other function is yet to come */
+	gilk_u64 rsp;	 /* the stack pointer, plus 1 while the entry of the function that was jumped to is yet to come */
 };
 
 struct gilk_onward {

@@ -66,12 +66,25 @@ static void count_drop(gilk_u32 number)
 	end_look();
 }
 
+/* A note may be overwritten while it is looked at: then it is another frame's, with another stack pointer. */
 static void pass_on(const struct gilk_onward_frame *here)
 {
 	struct gilk_onward_note *note = 0;
 
 	while ((note = gilk_onward_next(here, note)))
-		note->passed = 1;
+		gilk_swap(&note->rsp, here->rsp, here->rsp | 1);
+}
+
+static struct gilk_onward_note *claim(const struct gilk_onward_frame *here, gilk_u32 number)
+{
+	gilk_u32 lost = 0;
+	struct gilk_onward_note *note = gilk_onward_claim(here, &lost);
+
+	if (!note)
+		lost = number;
+	if (lost)
+		count_drop(lost);
+	return note;
 }
 
 /* In front of a jump of a function whose time is measured; an earlier round of the call may have made the note. */
@@ -81,14 +94,9 @@ void gilk_onward_jumps(const struct gilk_regs *regs, gilk_u32 number)
 	struct gilk_onward_note *note = gilk_onward_find(&here, number);
 
 	if (!note)
-		note = gilk_onward_claim(&here);
-	if (!note) {
-		count_drop(number);
-	} else {
-		note->order = host_clock();
-		note->serial = serial_of(number);
-		note->number = number;
-	}
+		note = claim(&here, number);
+	if (note)
+		gilk_onward_fill(&here, note, number, serial_of(number), host_clock());
 	pass_on(&here);
 }
 
@@ -108,12 +116,9 @@ void gilk_onward_enters(const struct gilk_regs *regs, gilk_u32 number)
 	struct gilk_onward_note *note = 0;
 
 	(void)number;
-	while ((note = gilk_onward_next(&here, note))) {
-		if (note->passed)
-			note->passed = 0;
-		else
+	while ((note = gilk_onward_next(&here, note)))
+		if (!gilk_swap(&note->rsp, here.rsp | 1, here.rsp))
 			gilk_onward_free(&here, note);
-	}
 }
 
 /*
@@ -141,7 +146,7 @@ void gilk_onward_returns(const struct gilk_regs *regs, gilk_u32 number)
 	while ((note = gilk_onward_latest(&here))) {
 		gilk_u32 due = note->number, serial = note->serial;
 
-		gilk_onward_free(&here, note);
-		record(due, serial, regs->rsp, 1);
+		if (gilk_onward_free(&here, note))
+			record(due, serial, regs->rsp, 1);
 	}
 }
