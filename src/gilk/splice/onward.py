@@ -49,8 +49,20 @@ class IfItJumps:
         builder.place(stays)
 
 
+class ComesFirst:
+    """An instrument that runs before all others of its point."""
+
+    __slots__ = ()
+
+
+class ComesLast:
+    """An instrument that runs behind all others of its point."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class NotesJump(CallWithRegisters):
+class NotesJump(CallWithRegisters, ComesLast):
     """The instrument in front of a jump by which a timed call goes on: it makes a note."""
 
 
@@ -96,17 +108,17 @@ class LooksForNotes:
 
 
 @dataclass(frozen=True, slots=True)
-class PassesOn(LooksForNotes):
+class PassesOn(LooksForNotes, ComesLast):
     """The instrument in front of a jump of another function than the timed one."""
 
 
 @dataclass(frozen=True, slots=True)
-class EntersAnew(LooksForNotes):
+class EntersAnew(LooksForNotes, ComesFirst):
     """The instrument at the entry of a function that such jumps lead to, or that makes them."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReturnsFromAll(LooksForNotes):
+class ReturnsFromAll(LooksForNotes, ComesLast):
     """The instrument in front of a return of a function that such jumps lead to."""
 
 
@@ -145,6 +157,4 @@ def in_order(instruments: Sequence[Instrument]) -> list[Instrument]:
 
 def _rank(instrument: Instrument) -> int:
     made = instrument.made if isinstance(instrument, IfItJumps) else instrument
-    if isinstance(made, EntersAnew):
-        return -1
-    return int(isinstance(made, NotesJump | PassesOn | ReturnsFromAll))
+    return int(isinstance(made, ComesLast)) - isinstance(made, ComesFirst)
