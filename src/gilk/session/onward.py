@@ -12,13 +12,14 @@ function end at the jump, and the session says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Protocol
 
 from gilk.analysis.model import End, Function
 from gilk.errors import UsageError
 from gilk.session.entry import Entry
-from gilk.session.request import Builtin, Wanted
+from gilk.session.request import Builtin, Wanted, WantedSite
 from gilk.splice import points
 from gilk.splice.instrument import Instrument
 from gilk.splice.onward import EntersAnew, IfItJumps, LooksForNotes, PassesOn, ReturnsFromAll, condition_of
@@ -26,9 +27,8 @@ from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.splice.points import Point
 from gilk.targets import tails
-from gilk.targets.base import Code, Loaded, Target
-from gilk.targets.tails import Member
-from gilk.targets.workspace import Workspace
+from gilk.targets.base import Code, Loaded
+from gilk.targets.tails import Member, Peek
 from gilk.trace.probes import RecordKind
 from gilk.values import dataclass
 
@@ -118,6 +118,28 @@ class TimedFunction:
         return f"{self.function.name} at {places} ({self.why})"
 
 
+class MakesOnward(Protocol):
+    """Makes instruments of calls that go on in other functions."""
+
+    @property
+    def kinds(self) -> Collection[type[LooksForNotes]]:
+        """The kinds of instruments that there are in other places than probes."""
+        ...
+
+    def ground_of(self, loaded: Loaded) -> PatchContext: ...
+
+    def notes_jump(self, ground: PatchContext, number: int) -> Instrument:
+        """The instrument in front of a jump by which a timed call goes on. ``number``: that of the function's probe at
+        the entry, with the client's number above; the next number is that of the record to write at the return."""
+        ...
+
+    def looks_for_notes(self, ground: PatchContext, kind: type[LooksForNotes]) -> Instrument: ...
+
+    def begins_once(self, ground: PatchContext, number: int, otherwise: Instrument) -> Instrument:
+        """The instrument at the entry of a timed function that its calls may come back to."""
+        ...
+
+
 @dataclass
 class _Helpers:
     """The instruments in other places than probes: a want for each place and kind."""
@@ -131,11 +153,27 @@ class OnwardCalls:
     """The timed functions of one session whose calls go on elsewhere. The argument ``entry_of`` gives the ledger's
     entry of a function."""
 
-    def __init__(self, process: Target, workspace: Workspace) -> None:
-        self._process = process
-        self._workspace = workspace
+    def __init__(self, code: Code, makes: MakesOnward, peek: Peek | None = None) -> None:
+        """``peek`` reads memory of a process; without it, jumps through memory may lead anywhere."""
+        self._code, self._makes, self._peek = code, makes, peek
         self._timed: list[TimedFunction] = []
         self._helpers = _Helpers()
+
+    def with_others(
+        self, numbers: Iterable[int], wanted: Sequence[Wanted | WantedSite], wants: list[Carried], entry_of: EntryOf
+    ) -> list[Carried]:  # fmt: skip
+        """The wants of probes with these numbers, each with the instrument that it needs now, and those of other
+        places that are not in force yet."""
+        if not any(isinstance(each, Wanted) and each.goes_on for each in wanted):
+            return wants
+        timed = {
+            n: TimedProbe(each.loaded, *carried, number + 1, each.goes_on)
+            for n, (number, each, carried) in enumerate(zip(numbers, wanted, wants, strict=True))
+            if isinstance(each, Wanted) and each.instrument == Builtin.TIME
+        }
+        mine, others = self.wants(list(timed.values()), entry_of)
+        changed = dict(zip(timed, mine, strict=True))
+        return [changed.get(n, carried) for n, carried in enumerate(wants)] + others
 
     def wants(self, probes: Sequence[TimedProbe], entry_of: EntryOf) -> tuple[list[Carried], list[Carried]]:
         """The wants of the probes, with the instruments that they need now; and those of other places that are not in
@@ -154,16 +192,17 @@ class OnwardCalls:
         self, timed: TimedFunction, entry_of: EntryOf, fresh: dict[int, Carried]
     ) -> dict[int, Instrument]:  # fmt: skip
         """The instruments of the function's probes, by key; ``fresh`` gets those of other places."""
-        loaded, peek = timed.jumps[0].loaded, self._process.keeper.peek
+        loaded, peek = timed.jumps[0].loaded, self._peek
         try:
-            members = tails.closure(self._process, loaded, timed.function, peek)
+            members = tails.closure(self._code, loaded, timed.function, peek)
             self._check(members)
         except UsageError as error:
             timed.why = error.message
             return {one.want.key: _at_jump(one) for one in timed.jumps}
         leading = {jump.block.terminator for jump in members[0].jumps}
         made = {one.want.key: self._note(timed, one) if one.at in leading else _at_jump(one) for one in timed.jumps}
-        found = [self._helper(place, entry_of) for place in self._places(members, {one.at for one in timed.jumps})]
+        places = self._places(members, {one.at for one in timed.jumps})
+        found = [self._helper(place, entry_of) for place in places if place.kind in self._makes.kinds]
         timed.helpers = frozenset(want.key for _, want in found)
         fresh.update({want.key: (entry, want) for entry, want in found if want.key not in entry.wants})
         if tails.comes_back(members, peek):
@@ -173,44 +212,44 @@ class OnwardCalls:
     def _check(self, members: Sequence[Member]) -> None:
         """Raises UsageError `tail-call` if a conditional jump is one that goes by a register, not by flags."""
         for member in members:
-            analysis = self._process.analysis(member.loaded)
+            analysis = self._code.analysis(member.loaded)
             for jump in member.jumps:
                 last = analysis.steps(jump.part, jump.block)[-1].instruction
                 if jump.block.how is End.BRANCH and condition_of(last) is None:
                     raise UsageError("tail-call", f"{jump.where} is a jump by the value of rcx")
 
     def _note(self, timed: TimedFunction, one: TimedProbe) -> Instrument:
-        return _if_taken(one.entry, one.at, self._workspace.notes_jump(one.entry.ground, timed.number))
+        return _if_taken(one.entry, one.at, self._makes.notes_jump(one.entry.ground, timed.number))
 
     def _beginning(self, timed: TimedFunction) -> dict[int, Instrument]:
         """The instrument at the entry of a function to which its calls may come back."""
         if timed.entry is None or timed.entry.want.instrument is None:
             return {}
         ground, otherwise = timed.entry.entry.ground, timed.entry.want.instrument
-        return {timed.entry.want.key: self._workspace.begins_once(ground, timed.number, otherwise)}
+        return {timed.entry.want.key: self._makes.begins_once(ground, timed.number, otherwise)}
 
     def _places(self, members: Sequence[Member], noted: set[int]) -> Iterator[_Place]:
         """The places that need instruments, besides the jumps ``noted`` of the first function."""
         for number, member in enumerate(members):
-            analysis, name = self._process.analysis(member.loaded), member.loaded.name
+            analysis, name = self._code.analysis(member.loaded), member.loaded.name
             yield _Place(member, member.function, points.entry(name, member.function), EntersAnew)
             for jump in member.jumps:
                 if number or jump.block.terminator not in noted:
                     yield _Place(member, jump.part, points.post(name, analysis, jump.part, jump.block), PassesOn)
-            image = self._process.image(member.loaded.path)
+            image = self._code.image(member.loaded.path)
             for part, point in points.returns(image, analysis, member.function, points.RETURNS) if number else ():
                 yield _Place(member, part, point, ReturnsFromAll)
 
     def _helper(self, place: _Place, entry_of: EntryOf) -> Carried:
         """The want of a place, the same each time."""
         loaded = place.member.loaded
-        ground = self._workspace.ground(loaded, self._process.analysis(loaded))
+        ground = self._makes.ground_of(loaded)
         entry = entry_of(ground, place.part)
         key = id(ground), place.point.address, place.kind
         known = self._helpers.wants.get(key)
         if known is not None:
             return entry, known[1]
-        made = self._workspace.looks_for_notes(ground, place.kind)
+        made = self._makes.looks_for_notes(ground, place.kind)
         if place.kind is PassesOn:
             made = _if_taken(entry, place.point.address, made)
         self._helpers.last += 1

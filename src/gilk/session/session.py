@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from gilk.errors import GilkError, TargetError
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
-from gilk.session.onward import OnwardCalls, TimedProbe, followed
+from gilk.session.onward import OnwardCalls, followed
 from gilk.session.plan_cache import PlanCache
 from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CFunction, GoesOn, ValuesAt, Wanted
@@ -76,7 +76,7 @@ class Session(ProbingSession):
         self._keeps_everything = False
         self._shown: tuple[list[Batch], InForce] = [], []
         self._signals = Signals(process, self._workspace)
-        self._onward = OnwardCalls(process, self._workspace)
+        self._onward = OnwardCalls(process, self._workspace, process.keeper.peek)
         if switches_stacks(process):
             process.keeper.search_stacks()
         self._compiled: dict[CFunction, CompiledObject] = {}
@@ -89,7 +89,8 @@ class Session(ProbingSession):
         wanted = list(followed(self.process, wanted))
         with self._numbered(wanted) as numbers:
             planned = {number: w for number, w in zip(numbers, wanted, strict=True) if w.refusal is None}
-            wants = self._with_others([self._want(number, w) for number, w in planned.items()], planned)
+            wants = [self._want(number, w) for number, w in planned.items()]
+            wants = self._onward.with_others(planned.keys(), list(planned.values()), wants, self._ledger.entry)
             if active:
                 result = self._add(wants + self._handlers())
             else:
@@ -99,22 +100,6 @@ class Session(ProbingSession):
         self._note(result.outcome, len(numbers))
         self._outcomes(self._settled(result), list(planned))
         return self._refuse_unplanned(wanted, numbers)
-
-    def _with_others(
-        self, wants: list[tuple[Entry, Want]], planned: Mapping[int, Wanted]
-    ) -> list[tuple[Entry, Want]]:  # fmt: skip
-        """The wants, and those of other places that timed calls need."""
-        if not any(w.goes_on for w in planned.values()):
-            return wants
-        rows = zip(wants, planned.items(), strict=True)
-        timed = {
-            n: TimedProbe(w.loaded, *carried, number + 1, w.goes_on)
-            for n, (carried, (number, w)) in enumerate(rows)
-            if w.instrument == Builtin.TIME
-        }
-        mine, others = self._onward.wants(list(timed.values()), self._ledger.entry)
-        changed = dict(zip(timed, mine, strict=True))
-        return [changed.get(n, carried) for n, carried in enumerate(wants)] + others
 
     def _settled(self, result: ChangeResult) -> tuple[FunctionPlan, ...]:
         """The plans of a change, after those that have become necessary by refusals of other places than probes."""

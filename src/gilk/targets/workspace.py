@@ -148,18 +148,21 @@ class Workspace:
         """The built-in instrument that records all registers."""
         return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
 
+    # Instruments of calls that go on in other functions: session/onward.py.
+
+    kinds = FUNCTIONS.keys()
+
+    def ground_of(self, loaded: Loaded) -> PatchContext:
+        return self.ground(loaded, self._process.analysis(loaded))
+
     def notes_jump(self, ground: PatchContext, number: int) -> Instrument:
-        """The instrument in front of a jump by which a timed call goes on. ``number``: that of the function's probe at
-        the entry, with the client's number above; the next number is that of the record to write at the return."""
         self._parameters.tell(ArenaWord.ONWARD, self._process.keeper.data_address() + self._onward)
         return NotesJump(self.runtime_address(ground, "gilk_onward_jumps"), number, calls_out=False)
 
     def looks_for_notes(self, ground: PatchContext, kind: type[LooksForNotes]) -> Instrument:
-        """The instrument of one of the other kinds that such calls need."""
         return kind(self._notes(ground), self.runtime_address(ground, FUNCTIONS[kind]))
 
     def begins_once(self, ground: PatchContext, number: int, otherwise: Instrument) -> Instrument:
-        """The instrument at the entry of a timed function that its calls may come back to."""
         function = self.runtime_address(ground, "gilk_onward_begins")
         return BeginsOnce(LooksForNotes(self._notes(ground), function, number), otherwise)
 
