@@ -63,9 +63,9 @@ class Session(ProbingSession):
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
         self._private_at = geometry.size
-        onward = geometry.size + private + PAGE - 1 & -PAGE
+        onward = _pages(geometry.size + private)
         self._workspace = self._workspace_type(
-            process, geometry.blocks, onward + SIZE, PAGE, rings, geometry.size, onward
+            process, geometry.blocks, onward + _pages(SIZE), PAGE, rings, geometry.size, onward
         )
         geometry.initialise(memoryview(self._workspace.data))
         known = process.threads
@@ -149,7 +149,7 @@ class Session(ProbingSession):
         if numbers:
             result = self._ledger.remove(numbers)
             self._drop(numbers)
-            self._outcomes(result.plans, range(0))
+            self._outcomes(self._settled(result), range(0))
 
     def _switch(self, numbers: list[int], on: bool) -> None:
         if on:
@@ -209,6 +209,10 @@ class Session(ProbingSession):
                 self.notes += self.process.keeper.notes()
             self.notes += self._onward.remarks()
             self.process.keep_learnt()
+
+
+def _pages(size: int) -> int:
+    return size + PAGE - 1 & -PAGE
 
 
 def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int]]]]:

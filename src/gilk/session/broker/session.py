@@ -268,7 +268,7 @@ class SharedSession(Session):
         """Take probes out. Raises TargetError, for example `busy`; then they are still in force."""
         keys = {want.key for _, want in carried}
         if keys:
-            self._ledger.remove(keys)
+            self._with_later(_refusals(self._ledger.remove(keys)))
         self._carried -= keys
         for key in keys & self._ranks.keys():
             del self._ranks[key]
