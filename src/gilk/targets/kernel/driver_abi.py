@@ -11,7 +11,7 @@ from typing import Final
 
 from gilk.values import dataclass
 
-PROTOCOL: Final = 8
+PROTOCOL: Final = 9
 HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS, FILTER = (
     0xC008E100 | n for n in range(1, 12)
 )
