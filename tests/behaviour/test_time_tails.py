@@ -345,6 +345,34 @@ def test_the_report_names_functions_whose_calls_end_at_the_jump(tmp_path: Path, 
     assert "the time of calls ends at the jump" in note and "first at +0x" in note and "a pointer leads" in note
 
 
+def one_byte(name: str) -> str:
+    return f".globl {name}; .type {name}, @function; {name}: ret; .size {name}, . - {name};"
+
+
+#: Functions of one byte each, at low addresses: nothing can lead from there to a patch.
+CRAMPED = f"""
+long first(long n), last(long n);
+__asm__(".text; .p2align 4; .skip 16, 0xcc; {"".join(one_byte(f"before{n}") for n in range(200))}"
+	"{one_byte("last")} {"".join(one_byte(f"behind{n}") for n in range(200))}"
+	".globl first; .type first, @function; first: lea 1(%rdi), %rax; test %rax, %rax; jne last; ret; .size first, . - first;");
+static void one_round(void) {{ printf("%ld\\n", first(4)); }}
+"""
+
+
+@SESSIONS
+def test_calls_end_at_the_jump_where_an_instrument_behind_it_is_refused(tmp_path: Path, make: Make) -> None:
+    with rounds(build(tmp_path, CRAMPED, *TAILS, "-no-pie")) as running:
+        with attach(running.pid) as process, make(process) as session:
+            (probe,) = session.insert("last:entry", "count")
+            assert probe.refusal is not None
+        with timed(running, make, "first") as session:
+            assert [running.ask() for _ in range(3)] == ["5"] * 3
+            assert all_whole(session) == {"first": 3}
+        (note,) = session.notes
+        assert "first at +0x" in note and f"no instrument can be at program:last+0x0: {probe.refusal}" in note
+        assert not differences(running.pid) and not leftovers(running.pid)
+
+
 def run(program: Path, points: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "gilk", "run", "-i", points, "--json", "--", program]
     done = subprocess.run(command, input="\n\n\n", capture_output=True, text=True, timeout=240)

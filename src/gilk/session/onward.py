@@ -17,7 +17,7 @@ from dataclasses import field, replace
 from typing import Protocol
 
 from gilk.analysis.model import End, Function
-from gilk.errors import UsageError
+from gilk.errors import TargetError, UsageError
 from gilk.session.entry import Entry
 from gilk.session.request import Builtin, Wanted, WantedSite
 from gilk.splice import points
@@ -196,13 +196,13 @@ class OnwardCalls:
         try:
             members = tails.closure(self._code, loaded, timed.function, peek)
             self._check(members)
-        except UsageError as error:
+            places = self._places(members, {one.at for one in timed.jumps})
+            found = [self._helper(place, entry_of) for place in places if place.kind in self._makes.kinds]
+        except (UsageError, TargetError) as error:
             timed.why = error.message
             return {one.want.key: _at_jump(one) for one in timed.jumps}
         leading = {jump.block.terminator for jump in members[0].jumps}
         made = {one.want.key: self._note(timed, one) if one.at in leading else _at_jump(one) for one in timed.jumps}
-        places = self._places(members, {one.at for one in timed.jumps})
-        found = [self._helper(place, entry_of) for place in places if place.kind in self._makes.kinds]
         timed.helpers = frozenset(want.key for _, want in found)
         fresh.update({want.key: (entry, want) for entry, want in found if want.key not in entry.wants})
         if tails.comes_back(members, peek):
