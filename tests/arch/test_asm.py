@@ -138,6 +138,9 @@ def test_encode_more_instructions_with_one_register(reg: int) -> None:
     assert text(asm.test(reg)) == f"test {WIDE[reg]}, {WIDE[reg]}"
     assert text(asm.shift_left(reg, 22)) == f"shl {NARROW[reg]}, 0x16"
     assert text(asm.shift_right(reg, 4)) == f"shr {NARROW[reg]}, 4"
+    assert text(asm.multiply_immediate(reg, 0x70000001)) == f"imul {NARROW[reg]}, {NARROW[reg]}, 0x70000001"
+    if reg not in (asm.RSP, asm.R12):
+        assert text(asm.cmp_byte_zero(reg, 0x100)) == f"cmp byte ptr [{WIDE[reg]} + 0x100], 0"
     for source in range(16):
         assert text(asm.or_into(reg, source)) == f"or {NARROW[reg]}, {NARROW[source]}"
 
@@ -201,3 +204,9 @@ def test_every_encoder_has_a_test() -> None:
 def _is_encoder(value: object) -> bool:
     here: Callable[..., object] | None = value if inspect.isfunction(value) else None
     return isinstance(value, bytes) or (here is not None and here.__module__ == asm.__name__)
+
+
+def test_a_jump_that_is_not_taken_has_the_opposite_condition() -> None:
+    names = [text(asm.jump_unless(condition) + bytes(4)).split()[0] for condition in range(16)]
+    taken = ["jno", "jo", "jae", "jb", "jne", "je", "ja", "jbe", "jns", "js", "jnp", "jp", "jge", "jl", "jg", "jle"]
+    assert names == taken

@@ -234,6 +234,22 @@ def shift_right(reg: int, count: int) -> bytes:
     return bytes((_rex(0, reg, wide=False), 0xC1, 0xE8 | reg & 7, count))
 
 
+def multiply_immediate(reg: int, value: int) -> bytes:
+    """``imul reg32, reg32, value``"""
+    return struct.pack("<BBBI", _rex(reg, reg, wide=False), 0x69, 0xC0 | (reg & 7) << 3 | reg & 7, value)
+
+
+def cmp_byte_zero(base: int, offset: int = 0) -> bytes:
+    """``cmp byte ptr [base + offset], 0``; ``base`` is neither rsp nor r12."""
+    return struct.pack("<BBBiB", _rex(0, base, wide=False), 0x80, 0xB8 | base & 7, offset, 0)
+
+
+def jump_unless(condition: int) -> bytes:
+    """The conditional jump that is taken where one of condition code ``condition`` is not, without the four bytes of
+    its rel32."""
+    return bytes((0x0F, 0x80 | condition ^ 1))
+
+
 def or_into(to: int, source: int) -> bytes:
     """``or to32, source32``"""
     return bytes((_rex(source, to, wide=False), 0x09, 0xC0 | (source & 7) << 3 | to & 7))

@@ -15,6 +15,7 @@ from gilk.errors import MachineGone
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
+from gilk.session.onward import OnwardCalls, followed
 from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CallsAt, CFunction, FiresSite, Wanted, WantedSite
 from gilk.session.staging import ChangeResult
@@ -59,6 +60,7 @@ class KernelSession(ProbingSession):
         self._source = KernelDrain(driver, target.process_of, ring, flight, self._interrupts)
         super().__init__(self._source, clock_of(driver), FarThreads(target.link.read_file), most)
         self._ledger = Ledger(self._workspace, self._workspace, plan)
+        self._onward = OnwardCalls(target, self._workspace.onward)
         self._counters: list[int] = []
         self._only: frozenset[int] | None = None
         self._recording = True
@@ -72,7 +74,7 @@ class KernelSession(ProbingSession):
         return ()  # lines of the kernel's source are not looked up
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
-        return self._insert(wanted, active)
+        return self._insert(list(followed(self.target, wanted)), active)
 
     def insert_sites(self, wanted: Sequence[WantedSite]) -> tuple[Probe, ...]:
         """Have sites of D programs fire, or modules called, in one change. Raises TargetError; then nothing has
@@ -103,6 +105,7 @@ class KernelSession(ProbingSession):
             before = len(self._counters)
             try:
                 wants = [self._want(number, w) for number, w in zip(numbers, wanted, strict=True)]
+                wants = self._onward.with_others(numbers, wanted, wants, self._ledger.entry)
                 result = self._ledger.add(wants, active)
             except BaseException:
                 del self._counters[before:]
@@ -120,7 +123,10 @@ class KernelSession(ProbingSession):
             self._outcomes(self._settled(result), range(0))
 
     def _switch(self, numbers: list[int], on: bool) -> None:
-        result = self._ledger.activate(numbers) if on else self._ledger.deactivate(numbers)
+        if on:
+            result = self._ledger.activate({*numbers, *self._onward.along(numbers)})
+        else:
+            result = self._ledger.deactivate(numbers)
         self._note(result.outcome, 0)
         self._outcomes(self._settled(result), range(0))
 
@@ -181,11 +187,16 @@ class KernelSession(ProbingSession):
         reached only in part would count only in part.
         """
         plans, refused = list(result.plans), dict[int, Refusal]()
-        while denied := self._workspace.take_denied():
+        latest = result.refusals
+        while (denied := self._workspace.take_denied()) or latest:
             # the first denial counts: a splice whose pad was refused is refused as well, for lack of the pad
             fresh = {key: denial.refusal for denial in reversed(denied) for key in denial.keys}
             refused.update(fresh)
-            plans += self._ledger.remove(fresh).plans
+            results = [self._ledger.remove(fresh)] if fresh else []
+            if again := self._onward.lose(latest | fresh):
+                results.append(self._ledger.add(again))
+            plans += [plan for one in results for plan in one.plans]
+            latest = {key: why for one in results for key, why in one.refusals.items()}
         return [_without(made, refused) for made in plans]
 
     def _now(self) -> int:
@@ -208,6 +219,7 @@ class KernelSession(ProbingSession):
         return self.restored
 
     def _restore(self) -> bool | None:
+        self.notes += self._onward.remarks()
         return self._workspace.undo()
 
     def close(self) -> pa.Table:

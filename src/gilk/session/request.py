@@ -69,6 +69,11 @@ class ValuesAt:
 
 
 @dataclass(frozen=True, slots=True)
+class GoesOn:
+    """The instrument `time` in front of a jump by which a call goes on in another function (session/onward.py)."""
+
+
+@dataclass(frozen=True, slots=True)
 class FiresSite:
     """The instrument that has the driver fire its ``site`` of D programs (native/abi/ilk_d_abi.h)."""
 
@@ -107,7 +112,8 @@ class Wanted:
     then.
 
     ``inlined``: there is no call at the point, so no arguments and no return. ``arguments``: those of the call, for
-    `args`, if their places are not the registers of calls.
+    `args`, if their places are not the registers of calls. ``goes_on``: the point is a jump by which a timed call goes
+    on in another function.
     """
 
     loaded: Loaded
@@ -118,10 +124,13 @@ class Wanted:
     refusal: Refusal | None = None
     inlined: bool = False
     arguments: tuple[ArgumentPlace, ...] | None = None
+    goes_on: bool = False
 
     @property
-    def planned(self) -> Builtin | CFunction | ValuesAt:
+    def planned(self) -> Builtin | CFunction | ValuesAt | GoesOn:
         """The instrument as it is planned."""
+        if self.goes_on:
+            return GoesOn()
         if self.arguments is None:
             return self.instrument
         return values_at(self.arguments, self.loaded.bias)

@@ -10,14 +10,16 @@ from gilk.errors import GilkError, TargetError
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
+from gilk.session.onward import OnwardCalls, followed
 from gilk.session.plan_cache import PlanCache
 from gilk.session.probing import ProbingSession
-from gilk.session.request import Builtin, CFunction, ValuesAt, Wanted
+from gilk.session.request import Builtin, CFunction, GoesOn, ValuesAt, Wanted
 from gilk.session.signals import Signals
 from gilk.session.staging import ChangeResult
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments, StampWithValues
-from gilk.splice.plan import Want
+from gilk.splice.onward import SIZE
+from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
 from gilk.targets.batch import Batch
@@ -61,8 +63,10 @@ class Session(ProbingSession):
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
         self._private_at = geometry.size
-        size = geometry.size + private
-        self._workspace = self._workspace_type(process, geometry.blocks, size, PAGE, rings, geometry.size)
+        onward = _pages(geometry.size + private)
+        self._workspace = self._workspace_type(
+            process, geometry.blocks, onward + _pages(SIZE), PAGE, rings, geometry.size, onward
+        )
         geometry.initialise(memoryview(self._workspace.data))
         known = process.threads
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
@@ -72,6 +76,7 @@ class Session(ProbingSession):
         self._keeps_everything = False
         self._shown: tuple[list[Batch], InForce] = [], []
         self._signals = Signals(process, self._workspace)
+        self._onward = OnwardCalls(process, self._workspace, process.keeper.peek)
         if switches_stacks(process):
             process.keeper.search_stacks()
         self._compiled: dict[CFunction, CompiledObject] = {}
@@ -81,9 +86,11 @@ class Session(ProbingSession):
         return self.process
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
+        wanted = list(followed(self.process, wanted))
         with self._numbered(wanted) as numbers:
             planned = {number: w for number, w in zip(numbers, wanted, strict=True) if w.refusal is None}
             wants = [self._want(number, w) for number, w in planned.items()]
+            wants = self._onward.with_others(planned.keys(), list(planned.values()), wants, self._ledger.entry)
             if active:
                 result = self._add(wants + self._handlers())
             else:
@@ -91,8 +98,16 @@ class Session(ProbingSession):
                 result = self._ledger.add(wants, active=False)
         self._know(result.outcome.total)
         self._note(result.outcome, len(numbers))
-        self._outcomes(result.plans, list(planned))
+        self._outcomes(self._settled(result), list(planned))
         return self._refuse_unplanned(wanted, numbers)
+
+    def _settled(self, result: ChangeResult) -> tuple[FunctionPlan, ...]:
+        """The plans of a change, after those that have become necessary by refusals of other places than probes."""
+        plans = result.plans
+        while again := self._onward.lose(result.refusals):
+            result = self._ledger.add(again)
+            plans += result.plans
+        return plans
 
     def _add(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
         with self._signals.unless_it_fails():
@@ -134,12 +149,15 @@ class Session(ProbingSession):
         if numbers:
             result = self._ledger.remove(numbers)
             self._drop(numbers)
-            self._outcomes(result.plans, range(0))
+            self._outcomes(self._settled(result), range(0))
 
     def _switch(self, numbers: list[int], on: bool) -> None:
-        result = self._ledger.activate(numbers) if on else self._ledger.deactivate(numbers)
+        if on:
+            result = self._ledger.activate({*numbers, *self._onward.along(numbers)})
+        else:
+            result = self._ledger.deactivate(numbers)
         self._note(result.outcome, 0)
-        self._outcomes(result.plans, range(0))
+        self._outcomes(self._settled(result), range(0))
 
     def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
         ground = self._workspace.ground(wanted.loaded, self.process.analysis(wanted.loaded))
@@ -147,11 +165,13 @@ class Session(ProbingSession):
         made = self._instrument(ground, wanted.planned, number)
         return entry, Want(wanted.point.address, wanted.point.after, made, number)
 
-    def _instrument(self, ground: PatchContext, chosen: Builtin | CFunction | ValuesAt, number: int) -> Instrument:
+    def _instrument(
+        self, ground: PatchContext, chosen: Builtin | CFunction | ValuesAt | GoesOn, number: int
+    ) -> Instrument:  # fmt: skip
         match chosen:
             case Builtin.COUNT:
                 return Count(number)
-            case Builtin.STAMP | Builtin.TIME:
+            case Builtin.STAMP | Builtin.TIME | GoesOn():
                 return Stamp(number + 1)
             case Builtin.ARGS:
                 return StampWithArguments(number + 1)
@@ -187,7 +207,12 @@ class Session(ProbingSession):
         finally:
             with contextlib.suppress(GilkError):
                 self.notes += self.process.keeper.notes()
+            self.notes += self._onward.remarks()
             self.process.keep_learnt()
+
+
+def _pages(size: int) -> int:
+    return size + PAGE - 1 & -PAGE
 
 
 def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int]]]]:

@@ -16,6 +16,7 @@ from gilk.splice.access import last as access_last
 from gilk.splice.advice import last as advice_last
 from gilk.splice.code import CodeBuilder, PatchCode
 from gilk.splice.host import Context, Host
+from gilk.splice.onward import in_order
 from gilk.splice.plan import Want
 from gilk.splice.relocate import relocate
 from gilk.splice.segments import Segment
@@ -80,7 +81,8 @@ def emit_instruments(
     """Emit the instruments one after another; each preserves the registers that a later one reads, even those that are
     dead to the program.
     """
-    instruments = access_last(advice_last([want.instrument for want in wants if want.instrument is not None]))
+    instruments = in_order([want.instrument for want in wants if want.instrument is not None])
+    instruments = access_last(advice_last(instruments))
     lives = []
     live |= host.assume_live
     for instrument in reversed(instruments):

@@ -23,6 +23,7 @@ class ArenaWord(IntEnum):
     PLACES = 32
     SIDE = 48
     ADVICE = 56
+    ONWARD = 64
 
 
 class ArenaParameters:

@@ -31,7 +31,7 @@ _COMPUTING: Final = frozenset(
     (
         Code.RDFSBASE_R64, Code.RDTSC, Code.SHL_RM64_IMM8, Code.OR_R64_RM64, Code.OR_RM64_R64, Code.AND_RM64_IMM32,
         Code.AND_RM32_IMM32, Code.AND_EAX_IMM32, Code.AND_RAX_IMM32, Code.ADD_RM64_R64, Code.ADD_R64_RM64,
-        Code.MOV_R32_IMM32, Code.MOV_RM64_IMM32,
+        Code.MOV_R32_IMM32, Code.MOV_RM64_IMM32, Code.IMUL_R32_RM32_IMM32, Code.SHR_RM32_IMM8,
     )
 )  # fmt: skip
 _STACK_POINTER: Final[int] = Register.RSP

@@ -19,6 +19,7 @@ from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.lang.c.advice import PRIVATE
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
+from gilk.splice.onward import CLIENTS, FUNCTIONS, SERIALS_AT, BeginsOnce, LooksForNotes, NotesJump
 from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
@@ -52,11 +53,12 @@ class Workspace:
 
     def __init__(
         self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...],
-        private: int = 0,
+        private: int = 0, onward: int = 0,
     ) -> None:  # fmt: skip
-        """``private``: the offset in the data memory of what instruments know as ``gilk_private``."""
+        """Offsets in the data memory: ``private``, of what instruments know as ``gilk_private``, and ``onward``, of the
+        notes of calls that go on in other functions."""
         self._process = process
-        self._private = private
+        self._private, self._onward = private, onward
         self._given: dict[str, int] = {}
         self._blocks = blocks
         self.shape = Shape(counters, rings)
@@ -145,6 +147,33 @@ class Workspace:
     def registers(self, ground: PatchContext, iid: int) -> Instrument:
         """The built-in instrument that records all registers."""
         return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
+
+    # Instruments of calls that go on in other functions: session/onward.py.
+
+    kinds = FUNCTIONS.keys()
+
+    def ground_of(self, loaded: Loaded) -> PatchContext:
+        return self.ground(loaded, self._process.analysis(loaded))
+
+    def notes_jump(self, ground: PatchContext, number: int) -> Instrument:
+        self._parameters.tell(ArenaWord.ONWARD, self._process.keeper.data_address() + self._onward)
+        return NotesJump(self.runtime_address(ground, "gilk_onward_jumps"), number, calls_out=False)
+
+    def looks_for_notes(self, ground: PatchContext, kind: type[LooksForNotes]) -> Instrument:
+        return kind(self._notes(ground), self.runtime_address(ground, FUNCTIONS[kind]))
+
+    def begins_once(self, ground: PatchContext, number: int, otherwise: Instrument) -> Instrument:
+        function = self.runtime_address(ground, "gilk_onward_begins")
+        return BeginsOnce(LooksForNotes(self._notes(ground), function, number), otherwise)
+
+    def _notes(self, ground: PatchContext) -> int:
+        """The address of the arena's word that has the address of the notes."""
+        return self.runtime_address(ground, "gilk_params") + ArenaWord.ONWARD
+
+    def renew_serial(self, client: int) -> None:
+        """Have all notes of this client, by its number, lead to no records any more."""
+        serials = np.frombuffer(self.data, np.uint32, CLIENTS, self._onward + SERIALS_AT)
+        serials[client] += 1
 
     def calls(self, ground: PatchContext, compiled: CompiledObject, control: int = 0) -> Callable[[int], Instrument]:
         """A user's instrument, linked into the arena of ``ground``, as a function from iid to Instrument. ``control``:

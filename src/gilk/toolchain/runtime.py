@@ -25,6 +25,7 @@ _SYMBOLS = (
     *("gilk_advice_jumps_back", "gilk_advice_unwinds", "gilk_advice_brief"),
     *("gilk_access_enter", "gilk_sigreturn", "gilk_copy_enter", "gilk_copy_leave"),
     *("gilk_trapped", "gilk_trapped_read", "gilk_trapped_written"),
+    *("gilk_onward_jumps", "gilk_onward_passes", "gilk_onward_enters", "gilk_onward_begins", "gilk_onward_returns"),
 )
 
 

@@ -16,7 +16,7 @@ SHIPPED: Final = NATIVE / "runtime.elf"  #: the runtime of a package; there is n
 _SOURCES = (
     *("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/advice.c"),
     *("runtime/copies.c", "runtime/places.c", "runtime/whole_state.c", "runtime/context_exchange.c"),
-    "runtime/work_size.c",
+    *("runtime/work_size.c", "runtime/onward.c"),
     *("host/process.S", "host/advice.S", "host/access.S"),
 )
 _READ = (
@@ -24,6 +24,7 @@ _READ = (
     *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h", "runtime/advice.h"),
     *("host/segments.h", "host/advising.h", "abi/gilk_access.h", "include/gilk_copies.h"),
     *("runtime/places.h", "runtime/whole_state.h", "runtime/context_words.h", "runtime/work_size.h"),
+    *("abi/gilk_onward.h", "runtime/shared/onward.h"),
 )
 
 

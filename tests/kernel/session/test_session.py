@@ -112,6 +112,48 @@ def test_every_block_of_some_functions_is_counted(
     assert text_of(kernel, names) == before
 
 
+def test_calls_that_go_on_in_another_function_are_timed_to_their_end(
+    session: KernelSession, guest: Guest, calls: Path
+) -> None:
+    """The system call jumps to do_msgsnd, which stores the message, and returns for both."""
+    probes = session.insert("kernel:__x64_sys_msgsnd:entry", "time")
+    assert not any(probe.refusal for probe in probes)
+    session.insert("kernel:do_msgsnd:entry", "time")
+    session.insert("kernel:load_msg:entry", "stamp")
+    run(guest, calls)
+    samples = session.close().sort_by("time").select(["function", "kind"]).to_pylist()
+    once = [
+        *(("__x64_sys_msgsnd", "time-entry"), ("do_msgsnd", "time-entry"), ("load_msg", "stamp")),
+        *(("do_msgsnd", "time-return"), ("__x64_sys_msgsnd", "time-return")),
+    ]
+    assert [(row["function"], row["kind"]) for row in samples] == once * TIMES
+    assert session.restored and not session.notes
+
+
+def test_a_shared_function_ends_the_calls_that_have_jumped_to_it(
+    session: KernelSession, guest: Guest, calls: Path
+) -> None:
+    for name in ("__x64_sys_msgsnd", "__x64_sys_msgrcv"):
+        session.insert(f"kernel:{name}:entry", "time")
+    run(guest, calls)
+    found = gilk.calls(session.close())
+    assert Counter(found.table["function"].to_pylist()) == {"__x64_sys_msgsnd": TIMES, "__x64_sys_msgrcv": TIMES}
+    assert (found.abandoned, found.open, found.orphans) == (0, 0, 0)
+
+
+def test_another_session_does_not_take_the_ends_of_the_first(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+    for _ in range(2):
+        with KernelSession(kernel, points=1 << 10) as one:
+            one.insert("kernel:__x64_sys_msg*:entry", "time")
+            run(guest, calls, 50)
+            found = gilk.calls(one.close())
+        counted = Counter(found.table["function"].to_pylist())
+        assert {name: counted[name] for name in ("__x64_sys_msgsnd", "__x64_sys_msgrcv", "__x64_sys_msgctl")} == {
+            "__x64_sys_msgsnd": 50, "__x64_sys_msgrcv": 50, "__x64_sys_msgctl": 1,
+        }  # fmt: skip
+        assert (found.abandoned, found.open, found.orphans) == (0, 0, 0)
+
+
 def test_calls_are_timed(session: KernelSession, guest: Guest, calls: Path) -> None:
     session.insert("kernel:load_msg:entry", "time")
     session.insert("kernel:store_msg:entry", "time")

@@ -26,12 +26,15 @@ from gilk.splice.kernel.instrument import (
     KernelStamp,
     KernelStampWithArguments,
 )
+from gilk.splice.kernel.onward import KernelNotesJump, KernelReturnsFromAll
+from gilk.splice.onward import FACTOR, HASH_BITS, IfItJumps
 from tests.oracle.relocate import GPRS
 from tests.seldom import seldom
 from tests.splice.kernel.cpu import CODE, CPUS, END, FAR, RING, RING_SIZE, STACK, TASK, Cpu
 
 FLAGS = 1 << 16
 STATUS, DF = 0x8D5, 0x400
+TABLE = CODE + 0x4000  # of notes
 RESERVE, BODY, THUNK = CODE + 0x8000, CODE + 0x8100, CODE + 0x8200
 CHUNK, SET = 0x1000, 2
 IN_INTERRUPT = 0xFF0100
@@ -143,6 +146,41 @@ def test_live_registers_and_flags_are_preserved(instrument: Instrument, live: in
         kernel, start = finished(instrument, live, seed, flags)
         assert not list(lost(kernel, start, flags, live))
         assert kernel["rsp"] == start["rsp"]
+
+
+@pytest.mark.parametrize("live", seldom(live_sets(), 10), ids=hex)
+@pytest.mark.parametrize("pushed", [0, PUSHED])
+def test_a_return_calls_the_driver_where_its_frame_may_have_notes(live: int, pushed: int) -> None:
+    """All other frames cost a look, and change nothing."""
+    instrument = KernelReturnsFromAll(TABLE, KernelCallWithRegisters(BODY, IID, THUNK))
+    for seed, flags in enumerate((0x2, 0x2 | STATUS, 0x2 | 0x801, 0x2 | 0x94)):
+        for is_open in (False, True):
+            kernel, start = Kernel(code(instrument, live, pushed)), registers(seed)
+            hashed = ((start["rsp"] + pushed) * FACTOR & 0xFFFFFFFF) >> 32 - HASH_BITS
+            kernel.write(TABLE + hashed, int(is_open), 1)
+            kernel.run(start, flags)
+            assert not list(lost(kernel, start, flags, live))
+            assert kernel["rsp"] == start["rsp"]
+            assert kernel.words == ([CODE, pushed, BODY, IID] if is_open else [])
+
+
+@pytest.mark.parametrize("condition", range(16))
+def test_an_instrument_runs_only_where_the_conditional_jump_behind_it_is_taken(condition: int) -> None:
+    instrument = IfItJumps(condition, KernelNotesJump(BODY, IID, THUNK))
+    for flags in range(0x2, 0x1000):
+        if flags & ~(STATUS | 0x2):
+            continue
+        kernel, start = finished(instrument, FLAGS | 0xFFFF, 1, flags)
+        assert bool(kernel.words) == holds(condition, flags)
+        assert not list(lost(kernel, start, flags, FLAGS | 0xFFFF))
+
+
+def holds(condition: int, flags: int) -> bool:
+    """Whether a condition code holds (Intel SDM, volume 1, appendix B)."""
+    carry, parity, zero, sign, overflow = (bool(flags >> bit & 1) for bit in (0, 2, 6, 7, 11))
+    less = sign != overflow
+    plain = (overflow, carry, zero, carry or zero, sign, parity, less, zero or less)[condition >> 1]
+    return plain != bool(condition & 1)
 
 
 def changed(kernel: Kernel, start: dict[str, int]) -> dict[int, int]:

@@ -219,6 +219,11 @@ struct ilk_hello {
  *			flags are kept. Not entered again in its own context
  *			(task, softirq, interrupt, NMI) on a CPU: counted as missed.
  *	ilk_fire	fires a site of D programs: ilk_d_abi.h, SITES
+ *	ilk_onward	no function: the notes of timed calls that go on in another
+ *			function (gilk_onward.h); code may look at `open`
+ *	ilk_onward_jumps, ilk_onward_begins, ilk_onward_returns
+ *			C functions for ilk_registers; iid: the set of RECORDS << 24,
+ *			plus the number of the function's probe at its entry
  * and for C instruments, `set` being that of RECORDS:
  *	void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra)
  *	void ilk_log_string(u32 set, u32 iid, const char *text)	any address is safe

@@ -192,6 +192,7 @@ int ilk_buffers_create(struct ilk_client *client, struct ilk_records *message)
 		return -ENOMEM;
 	buffers->readers = &client->readers;
 	owners[set] = client;
+	ilk_onward_begin(set);
 	tell(buffers, message);
 	smp_store_release(&client->buffers, buffers);
 	return 0;

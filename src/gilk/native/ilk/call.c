@@ -68,6 +68,15 @@ static void commit(struct gilk_record *record, u32 iid, u64 sp)
 	smp_store_release(&record->iid, iid);
 }
 
+/* Record the time, for a stack pointer that the caller gives. */
+void ilk_stamp(u32 set, u32 iid, u64 sp)
+{
+	struct gilk_record_stamp *record = reserve(set, 0);
+
+	if (record)
+		commit(&record->head, iid, sp);
+}
+
 void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra)
 {
 	struct gilk_record_integer *record = reserve(set, 1);
@@ -107,27 +116,4 @@ void ilk_log_registers(u32 set, u32 iid, const struct gilk_regs *regs)
 	record->reserved = 0;
 	memcpy(record->u.reg, regs, sizeof(*regs));
 	commit(&record->head, iid, regs->rsp);
-}
-
-/* The addresses that generated code may call. Returns how many there are; the first `room` of them are stored. */
-u32 ilk_call_symbols(struct ilk_symbol *symbols, u32 room)
-{
-	static const struct {
-		const char *name;
-		void *address;
-	} all[] = {
-		{ "ilk_reserve", ilk_reserve },
-		{ "ilk_registers", ilk_registers },
-		{ "ilk_fire", ilk_fire },
-		{ "ilk_log_pair", ilk_log_pair },
-		{ "ilk_log_string", ilk_log_string },
-		{ "ilk_log_registers", ilk_log_registers },
-	};
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(all) && i < room; i++) {
-		strscpy_pad(symbols[i].name, all[i].name, sizeof(symbols[i].name));
-		symbols[i].address = (u64)(unsigned long)all[i].address;
-	}
-	return ARRAY_SIZE(all);
 }

@@ -263,6 +263,7 @@ u64 ilk_buffers_bytes(struct ilk_client *client);
 /* rings.c: writing records. reader.c, map.c: reading them. */
 u32 ilk_class_size(u32 class_);
 u64 ilk_reserve_slow(u32 which);
+void ilk_lose_record(u32 which);
 ssize_t ilk_buffers_read(struct ilk_client *client, char __user *to, size_t room);
 int ilk_buffers_map(struct ilk_client *client, struct vm_area_struct *vma);
 void ilk_buffers_areas(const struct ilk_buffers *buffers, struct ilk_records *message);
@@ -285,7 +286,18 @@ void ilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call);
 void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra);
 void ilk_log_string(u32 set, u32 iid, const char *text);
 void ilk_log_registers(u32 set, u32 iid, const struct gilk_regs *regs);
+void ilk_stamp(u32 set, u32 iid, u64 sp);
 u64 ilk_missed_sum(void);
+
+/* onward.c */
+extern struct gilk_onward ilk_onward;
+
+void ilk_onward_begin(u32 set);
+void ilk_onward_jumps(const struct gilk_regs *regs, u32 number);
+void ilk_onward_begins(const struct gilk_regs *regs, u32 number);
+void ilk_onward_returns(const struct gilk_regs *regs, u32 number);
+
+/* entries.c */
 u32 ilk_call_symbols(struct ilk_symbol *symbols, u32 room);
 
 /* main.c */

@@ -160,6 +160,15 @@ static u64 reserve(struct ilk_ring *ring, u32 size)
 	return at;
 }
 
+/* Count a record that has found no room elsewhere, for this CPU's ring `which`. The caller stays on the CPU. */
+void ilk_lose_record(u32 which)
+{
+	struct ilk_ring *ring = raw_cpu_ptr(&ilk_rings[which]);
+
+	if (READ_ONCE(ring->wpos))
+		local_inc((local_t *)&ring->head->lost);
+}
+
 /*
  * Reserve a record in this CPU's ring `which` (class + ILK_CLASSES * set); 0: there is no room. Called in any context.
  */

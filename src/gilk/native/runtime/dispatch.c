@@ -7,7 +7,7 @@
  */
 #include "runtime.h"
 
-struct gilk_params gilk_params = {(struct gilk_control *)1, 0, 1, 1, 0, 1, 1, 0, 0};
+struct gilk_params gilk_params = {(struct gilk_control *)1, 0, 1, 1, 0, 1, 1, 0, 0, 0};
 
 typedef void (*instrument_fn)(const struct gilk_regs *regs, gilk_u32 iid);
 

@@ -18,6 +18,7 @@ struct gilk_params {
 	gilk_u32 inner, outer;	      /* the process's number in its own PID namespace, and in the client's */
 	gilk_u64 side;		      /* start of the side stacks; 0: there are none */
 	gilk_u64 advice;	      /* start of the stacks of advice, one for each block; 0: there are none */
+	struct gilk_onward *onward;   /* the notes of calls that go on elsewhere */
 };
 
 extern struct gilk_params gilk_params;

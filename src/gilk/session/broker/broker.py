@@ -271,8 +271,9 @@ class Broker:
         state, lost = connection.state, self._lost()
         connection.state, connection.takes_part = ClientState(self._identities), False
         if any(other.takes_part for other in self._connections.values()):
+            notes = state.remarks(self._session) if self._session is not None else []
             self._leave(state)
-            connection.answer({"restored": None, "others": True, "lost": lost})
+            connection.answer({"restored": None, "others": True, "lost": lost, "notes": notes[:_MOST_NOTES]})
             return
         restored, notes = self._close_session()
         connection.answer({"restored": restored, "notes": notes, "lost": lost})

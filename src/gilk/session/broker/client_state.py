@@ -25,7 +25,7 @@ from gilk.session.broker.messages import (
     semaphores,
 )
 from gilk.session.broker.session import Carried, ClientRegion, SharedSession
-from gilk.session.request import Builtin
+from gilk.session.request import Builtin, GoesOn, ValuesAt
 from gilk.targets.base import Target
 from gilk.targets.semaphores import Raised
 from gilk.targets.shared_memory import is_sealed
@@ -141,7 +141,7 @@ class ClientState:
             if not isinstance(one.made, CompiledObject):
                 if self._geometry is None or one.number > _MOST_NUMBER:
                     raise ProtocolError("built-in instruments need a region")
-                kind = _CLASSES.get(one.made if isinstance(one.made, Builtin) else Builtin.ARGS)
+                kind = _CLASSES.get(_like(one.made))
                 if one.number > self._geometry.counters if kind is None else not self._geometry.rings[kind].size:
                     raise ProtocolError(f"there is no room for {one.made}")
 
@@ -187,6 +187,10 @@ class ClientState:
         self._carried = [one for one in self._carried if one[1].key not in keys]
         self._numbered = {each: one for each, one in self._numbered.items() if one[1].key not in keys}
 
+    def remarks(self, session: SharedSession) -> list[str]:
+        """Remarks for the client about its probes."""
+        return session.remarks(want.key for _, want in self._carried)
+
     def leave(self, session: SharedSession) -> bool:
         """Take out all that the client had; returns whether that worked. If not, for example because a thread is in the
         code, try again later."""
@@ -225,6 +229,13 @@ class ClientState:
             with contextlib.suppress(GilkError):  # the process may have ended
                 process.keeper.unshare_memory(*memory)
         self._memory = self._common = None
+
+
+def _like(made: Builtin | ValuesAt | GoesOn) -> Builtin:
+    """The built-in instrument whose records an instrument makes."""
+    if isinstance(made, Builtin):
+        return made
+    return Builtin.TIME if isinstance(made, GoesOn) else Builtin.ARGS
 
 
 def _image_of(one: Carried) -> tuple[Path, int]:

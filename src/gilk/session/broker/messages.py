@@ -24,7 +24,8 @@ Each is JSON, with bytes after it, and in some a file descriptor (transport.py).
 | leave | | restored, others, notes, lost: all that the client had is out; it may begin anew |
 
 ``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number]. In
-place of `args` there may be a list of places of arguments, each [register or -1, offset, loaded, width], or null.
+place of `args` there may be a list of places of arguments, each [register or -1, offset, loaded, width], or null. The
+built-in `goes-on` is `time` in front of a jump by which a timed call goes on in another function.
 
 A client that has a region may have gates, and any client may tell that an image was unmapped: `gate` and `lose` below.
 
@@ -59,7 +60,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
 from gilk.image.model import FunctionSpan, Image
 from gilk.image.value_place import FARTHEST, RBP, RSP, ValuePlace
-from gilk.session.request import Builtin, CFunction, ValuesAt
+from gilk.session.request import Builtin, CFunction, GoesOn, ValuesAt
 from gilk.splice.segments import is_call
 from gilk.targets.another_program import program_gone
 from gilk.targets.base import Loaded, Target
@@ -78,6 +79,7 @@ _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
 _MOST_STRIDE = (1 << 31) - 1  # the farthest that an instruction reaches
 
 _MOST_PLACES = 6
+_GOES_ON = "goes-on"
 
 _T = TypeVar("_T")
 
@@ -98,7 +100,7 @@ class InsertRequest:
     start: int
     address: int
     after: bool
-    instrument: CFunction | Builtin | ValuesAt
+    instrument: CFunction | Builtin | ValuesAt | GoesOn
     number: int
 
 
@@ -124,7 +126,7 @@ class ResolvedInsert:
     start: int
     address: int
     after: bool
-    made: CompiledObject | Builtin | ValuesAt
+    made: CompiledObject | Builtin | ValuesAt | GoesOn
     number: int
 
 
@@ -150,7 +152,8 @@ def insert_words(
     asked: Sequence[InsertRequest], compiled: dict[CFunction, CompiledObject], dormant: bool = False
 ) -> tuple[dict[str, Any], bytes]:
     """The words of an insert request, and its content: the compiled objects one after the other."""
-    objects: dict[CFunction | Builtin | ValuesAt, int] = {made: n for n, made in enumerate(compiled)}
+    objects: dict[CFunction | Builtin | ValuesAt | GoesOn, int | str] = {made: n for n, made in enumerate(compiled)}
+    objects[GoesOn()] = _GOES_ON
     images: dict[Loaded, int] = {}
     rows = []
     for one in asked:
@@ -287,7 +290,7 @@ def _placed(
     image, start, address, after, made, called_with = row
     loaded, code = _item(images, image)
     point = _point(process, loaded, code, start, address, after)
-    what: CompiledObject | Builtin | ValuesAt
+    what: CompiledObject | Builtin | ValuesAt | GoesOn
     if isinstance(made, list):
         what = ValuesAt(tuple(map(value_place, made[:_MOST_PLACES])))
     else:
@@ -333,7 +336,9 @@ def value_place(row: object) -> ValuePlace | None:
     return ValuePlace(base, number(row[1], -FARTHEST, FARTHEST), loaded, width)
 
 
-def _builtin(name: object) -> Builtin:
+def _builtin(name: object) -> Builtin | GoesOn:
+    if name == _GOES_ON:
+        return GoesOn()
     try:
         return Builtin(str(name))
     except ValueError:

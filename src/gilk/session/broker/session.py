@@ -13,7 +13,8 @@ from gilk.errors import TargetError
 from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.session.entry import Entry
 from gilk.session.ledger import Keys, Ledger
-from gilk.session.request import Builtin, ValuesAt
+from gilk.session.onward import TimedProbe
+from gilk.session.request import Builtin, GoesOn, ValuesAt
 from gilk.session.session import InForce, Session
 from gilk.session.staging import ChangeResult, Timed
 from gilk.splice.host import ClientPart
@@ -107,7 +108,17 @@ class SharedSession(Session):
         return ClientRegion(ClientPart(part, PAGE, rings), address)
 
     def close_region(self, region: ClientRegion) -> None:
+        """Remove a client's memory from the session, once its probes are out: from now on no call that still goes on
+        makes a record there."""
+        self._workspace.renew_serial(region.part.number)
         self._parts.remove(region.part.number)
+        with contextlib.suppress(TargetError):  # those that stay do no harm, and go another time
+            if unused := self._onward.unused():
+                self._ledger.remove(unused)
+
+    def remarks(self, keys: Iterable[int]) -> list[str]:
+        """Remarks for the client that has the probes with these keys."""
+        return self._onward.remarks(keys)
 
     def renew_parts(self) -> None:
         self._parts.renew()
@@ -127,17 +138,19 @@ class SharedSession(Session):
         """
         first = self._last + 1
         mine = self._carry(placed, region)
+        mine, others = self._timed(mine, placed, region)
         if active:
-            result = self._add([*mine, *self._handlers()])
+            result = self._add([*mine, *others, *self._handlers()])
         else:
             self._look_after()
-            result = self._ledger.add(mine, active=False)
+            result = self._ledger.add([*mine, *others], active=False)
         self._orphans += mine  # until a client owns them
-        refused = _refusals(result)
+        refused = self._with_later(_refusals(result))
         reasons = {key - first: refused[key] for _, want in mine if (key := want.key) in refused}
         kept = self._without(mine, refused.keys())
-        out = self._in_the_way(kept, refused.keys())
-        gone = {want.key for _, want in out}
+        out = self._in_the_way([*kept, *others], refused.keys())
+        refused |= self._with_later({want.key: str(Refusal.IN_ANOTHERS_WAY) for _, want in out})
+        gone = {want.key for _, want in out}.intersection(want.key for _, want in mine)
         reasons |= {key - first: str(Refusal.IN_ANOTHERS_WAY) for key in gone}
         kept = [one for one in kept if one[1].key not in gone] if gone else kept
         if active:
@@ -160,8 +173,33 @@ class SharedSession(Session):
             carried.append((self._ledger.entry_at(ground, one.start), want))
         return carried
 
+    def _timed(
+        self, mine: list[Carried], placed: Sequence[ResolvedInsert], region: ClientRegion | None
+    ) -> tuple[list[Carried], list[Carried]]:  # fmt: skip
+        """The probes with the instruments that timed calls need, and those of other places that they need besides."""
+        if region is None or not any(isinstance(one.made, GoesOn) for one in placed):
+            return mine, []
+        above = region.part.number << IID_BITS
+        timed = {
+            n: TimedProbe(one.loaded, *carried, above | one.number, isinstance(one.made, GoesOn))
+            for n, (one, carried) in enumerate(zip(placed, mine, strict=True))
+            if isinstance(one.made, GoesOn) or one.made == Builtin.TIME
+        }
+        made, others = self._onward.wants(list(timed.values()), self._ledger.entry)
+        changed = dict(zip(timed, made, strict=True))
+        return [changed.get(n, carried) for n, carried in enumerate(mine)], others
+
+    def _with_later(self, refused: dict[int, str]) -> dict[int, str]:
+        """The refusals, and those of the changes that they make necessary, where other places than probes are
+        refused."""
+        latest = refused
+        while again := self._onward.lose(latest):
+            latest = _refusals(self._ledger.add(again))
+            refused = refused | latest
+        return refused
+
     def _calls(
-        self, ground: PatchContext, made: CompiledObject | Builtin | ValuesAt, region: ClientRegion | None
+        self, ground: PatchContext, made: CompiledObject | Builtin | ValuesAt | GoesOn, region: ClientRegion | None
     ) -> Callable[[int], Instrument]:
         """A function that makes the instrument with a given number."""
         if isinstance(made, CompiledObject):
@@ -171,7 +209,7 @@ class SharedSession(Session):
         match made:
             case Builtin.COUNT:
                 return lambda number: Count(number - 1, part)
-            case Builtin.STAMP | Builtin.TIME:
+            case Builtin.STAMP | Builtin.TIME | GoesOn():
                 return lambda number: Stamp(number, part)
             case Builtin.ARGS:
                 return lambda number: StampWithArguments(number, part)
@@ -230,7 +268,7 @@ class SharedSession(Session):
         """Take probes out. Raises TargetError, for example `busy`; then they are still in force."""
         keys = {want.key for _, want in carried}
         if keys:
-            self._ledger.remove(keys)
+            self._with_later(_refusals(self._ledger.remove(keys)))
         self._carried -= keys
         for key in keys & self._ranks.keys():
             del self._ranks[key]

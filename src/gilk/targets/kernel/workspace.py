@@ -37,6 +37,7 @@ from gilk.targets.kernel.driver import Driver
 from gilk.targets.kernel.driver_abi import CounterRange, Verdict
 from gilk.targets.kernel.instruments import KernelInstruments
 from gilk.targets.kernel.link import Link
+from gilk.targets.kernel.onward import KernelOnward
 from gilk.targets.kernel.session_module import SessionModule
 from gilk.toolchain.kernel_instrument import ModuleFile
 from gilk.values import dataclass
@@ -146,6 +147,11 @@ class KernelWorkspace:
     def registers(self, iid: int) -> Instrument:
         self._records()
         return KernelCallWithRegisters(self._stub, iid, self.driver.symbols["ilk_registers"])
+
+    @property
+    def onward(self) -> KernelOnward:
+        """Makes the instruments of timed calls that go on in other functions."""
+        return KernelOnward(self.ground, self.driver, lambda: self._records().set)
 
     def fire(self, site: int) -> Instrument:
         """The instrument that fires a site of D programs."""
