@@ -24,7 +24,7 @@ _FIXED = "__SCT__"  # static calls: the kernel changes where these jump to
 
 
 class SiteRole(IntEnum):
-    """What is done at a place, so that a probe fires when calls are over (native/abi/ilk_d_abi.h, CALLS): the probe
+    """The purpose of a place, so that a probe fires when calls are over (native/abi/ilk_d_abi.h, CALLS): the probe
     fires; it fires, and what was noted about the call is dropped; the call is noted, since it goes on in another
     function; the probes of noted calls fire; a function is entered; a jump leads to an entry; it does not."""
 

@@ -222,7 +222,7 @@ class InKernel:
         return ((probe, fire) for probe, made in self._enabled.in_kernel for fire in made.user)
 
     def _placed(self, probe: DProbe, fire: UserFire, used: frozenset[int]) -> UserFire:
-        """What is attached at a place: the probe's clauses, or a step for the calls of any probe."""
+        """The attachment at a place: the probe's clauses, or a step for the calls of any probe."""
         if fire.role in STEPS:
             return replace(fire, start=0)
         deep = fire.given is None and any(number >= IN_REGISTERS for number in used)

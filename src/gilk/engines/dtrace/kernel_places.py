@@ -46,8 +46,8 @@ def of_returns(ends: CallEnds, fire: KernelFire, probe: DProbe) -> Iterator[Kern
 
 
 def merged(places: Iterable[KernelPlace]) -> list[KernelPlace]:
-    """The places with one for each point and kind of site. What calls of other functions end with comes last: the
-    innermost call is over first."""
+    """The places with one for each point and kind of site. The ends of calls of other
+    functions come last: the innermost call is over first."""
     found: dict[tuple[int, SiteKind], KernelPlace] = {}
     for place in places:
         before = found.setdefault(place.at, place)
@@ -64,7 +64,7 @@ def _is_last(fire: KernelFire) -> bool:
 
 
 def attachments(places: Mapping[int, KernelPlace], refused: Set[tuple[int, SiteKind]]) -> Iterator[KernelFire]:
-    """What is to be attached, by ``places`` with the numbers of their sites. If one of the places where a call may end
+    """The attachments, by ``places`` with the numbers of their sites. If one of the places where a call may end
     was ``refused``, the call is over at the jump."""
     gone = {address for address, _ in refused}
     for site, place in places.items():
