@@ -12,6 +12,7 @@ import pytest
 from tests.behaviour.advised import COMPILERS, TAILS, jumps
 from tests.behaviour.test_advice_tails import CHAIN, LEFT, MUTUAL, THROWN, WRITTEN
 from tests.providers.sessions import Traced, traced
+from tests.providers.test_local_listing import listed
 
 ONCE = """
 #define _GNU_SOURCE
@@ -141,6 +142,23 @@ def test_more_calls_than_are_noted_at_one_stack_pointer_are_counted_as_drops(tmp
     found = traced('pid$target:a.out:f[0-9]*:return { printf("%s %d\\n", probefunc, (long)arg1); }', program)
     assert found.lines == [f"f{n} 24" for n in (12, 7, 6, 5, 4, 3, 2, 1, 0)]
     assert found.errors == "dtrace: 4 dynamic variable drops\n"
+
+
+AWAY = """
+static void (*volatile where)(long);
+static volatile long last;
+NOINLINE void here(long n) { last = n; }
+NOINLINE void away(long n) { where(n); }
+static void one_round(void) { where = here; away(7); }
+"""
+
+
+def test_a_jump_that_may_lead_anywhere_is_the_end_and_the_listing_says_so(tmp_path: Path) -> None:
+    program = build(tmp_path, AWAY)
+    assert len(results(watched(program, "away", "here"), "away")) == 1
+    (said,) = listed(program, "pid$target:a.out:away:return")[0]["early"]
+    assert said.startswith("away ends in a jump to wherever a pointer leads, at +0x")
+    assert listed(program, "pid$target:a.out:here:return")[0]["early"] == []
 
 
 THREADS = """
