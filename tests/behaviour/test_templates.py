@@ -16,6 +16,7 @@ from gilk.engines.follow.functions import of_template
 from gilk.session import plan_cache
 from gilk.session.placed import PlacedTiming, place_timing
 from gilk.session.plan_workers import timing_templates
+from gilk.session.request import expand, parse
 from gilk.session.session import Session
 from gilk.targets import process as processes
 from gilk.targets.base import Loaded
@@ -75,7 +76,7 @@ def live() -> tuple[Insert, set[str]]:
     kept: set[str] = set()
 
     def insert(session: Session, process: Process) -> None:
-        probes = session.insert("*:entry", "time")
+        probes = session.insert_wanted(list(expand(process, [parse("*:entry=time")])))  # as traces have them
         refused = {probe.row.function for probe in probes if probe.tactic is None}
         kept.update(probe.row.point.split(":")[1] for probe in probes if probe.row.function not in refused)
 

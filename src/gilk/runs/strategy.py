@@ -18,6 +18,7 @@ from typing import cast
 from gilk.analysis.model import End, Function
 from gilk.errors import GilkError, UsageError
 from gilk.session import request
+from gilk.session.onward import followed
 from gilk.session.places import FunctionView, Place
 from gilk.session.request import Builtin, CFunction, Request, Wanted
 from gilk.spec.point import Spec, every_entry, without_where
@@ -165,10 +166,15 @@ def _of_file(file: Path, name: str) -> Strategy:
 
 
 def expand(code: Code, wanted: Request | Chosen) -> Iterator[Wanted]:
-    """All probes that a request means in this process or kernel, whether it names points or a strategy.
+    """All probes that a request means in this process or kernel, whether it names points or a strategy; those of timed
+    functions that end in jumps to others are for calls that go on there (session/onward.py).
 
     Raises UsageError, TargetError as `request.expand`, and `bad-strategy` if a user's strategy fails.
     """
+    return followed(code, _expanded(code, wanted))
+
+
+def _expanded(code: Code, wanted: Request | Chosen) -> Iterator[Wanted]:
     if isinstance(wanted, Request):
         yield from request.expand(code, [wanted])
         return

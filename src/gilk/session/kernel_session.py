@@ -15,7 +15,7 @@ from gilk.errors import MachineGone
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
-from gilk.session.onward import OnwardCalls, followed
+from gilk.session.onward import OnwardCalls
 from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CallsAt, CFunction, FiresSite, Wanted, WantedSite
 from gilk.session.staging import ChangeResult
@@ -74,7 +74,7 @@ class KernelSession(ProbingSession):
         return ()  # lines of the kernel's source are not looked up
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
-        return self._insert(list(followed(self.target, wanted)), active)
+        return self._insert(wanted, active)
 
     def insert_sites(self, wanted: Sequence[WantedSite]) -> tuple[Probe, ...]:
         """Have sites of D programs fire, or modules called, in one change. Raises TargetError; then nothing has

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from gilk.collector import without_collector
 from gilk.session import request
 from gilk.session.base import BaseSession, Probe
+from gilk.session.onward import followed
 from gilk.session.places import Place
 from gilk.session.request import Builtin, CFunction, Request, Wanted
 from gilk.spec.point import parse as parse_spec
@@ -40,14 +41,17 @@ class ProbingSession(BaseSession):
         """
         chosen = request.instrument(instrument) if isinstance(instrument, str) else instrument
         if isinstance(points, str):
-            return self.insert_wanted(list(request.expand(self.code, [Request(parse_spec(points), chosen)])), active)
+            return self._insert_followed(request.expand(self.code, [Request(parse_spec(points), chosen)]), active)
         places = [points] if isinstance(points, Place) else list(points)
-        return self.insert_wanted([w for place in places for w in place.wanted(chosen)], active)
+        return self._insert_followed((w for place in places for w in place.wanted(chosen)), active)
 
     @without_collector()
     def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
         """Put in the probes that the requests mean, in one change. Raises as insert() does."""
-        return self.insert_wanted(list(request.expand(self.code, requests)))
+        return self._insert_followed(request.expand(self.code, requests), True)
+
+    def _insert_followed(self, wanted: Iterable[Wanted], active: bool) -> tuple[Probe, ...]:
+        return self.insert_wanted(list(followed(self.code, wanted)), active)
 
     @abstractmethod
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:

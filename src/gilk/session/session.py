@@ -10,7 +10,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.session.base import Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
-from gilk.session.onward import OnwardCalls, followed
+from gilk.session.onward import OnwardCalls
 from gilk.session.plan_cache import PlanCache
 from gilk.session.probing import ProbingSession
 from gilk.session.request import Builtin, CFunction, GoesOn, ValuesAt, Wanted
@@ -86,7 +86,6 @@ class Session(ProbingSession):
         return self.process
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
-        wanted = list(followed(self.process, wanted))
         with self._numbered(wanted) as numbers:
             planned = {number: w for number, w in zip(numbers, wanted, strict=True) if w.refusal is None}
             wants = [self._want(number, w) for number, w in planned.items()]

@@ -13,7 +13,6 @@ from gilk.errors import TargetError
 from gilk.session.base import Probe
 from gilk.session.broker.client import BrokerClient
 from gilk.session.broker.messages import Inserted, InsertRequest
-from gilk.session.onward import followed
 from gilk.session.probing import ProbingSession
 from gilk.session.request import Wanted
 from gilk.session.stream import ALL_CLASSES, Bounds
@@ -74,7 +73,6 @@ class ClientSession(ProbingSession):
 
     def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         self._caught = self.process.caught()
-        wanted = list(followed(self.process, wanted))
         with self._numbered(wanted) as numbers:
             asked = {number: one for number, one in zip(numbers, wanted, strict=True) if one.refusal is None}
             made = self._insert(asked) if active else Inserted({}, {}, 0.0, 0.0)
