@@ -20,6 +20,7 @@ from typing import Final
 
 from iced_x86 import Code, Instruction, MemoryOperand, Register
 
+from gilk.analysis.model import EVERYTHING
 from gilk.arch import asm
 from gilk.arch.decode import signed
 from gilk.splice.code import CodeBuilder
@@ -30,7 +31,6 @@ from gilk.splice.operand import encoded, exchanged, is_repeated, stepped
 from gilk.splice.relocate import relocate
 from gilk.values import dataclass
 
-_EVERYTHING: Final = FLAGS | (1 << 16) - 1
 FRAME: Final = 2 * RED_ZONE  # struct gilk_access, and the red zone above it
 _ADDRESS, R11, _FLAGS, KEPT, _KEPT_FLAGS, _SIZE = 64, 72, 80, 88, 96, 104  # in struct gilk_access
 WHOLE, _AHEAD, BEHIND, _TRIED, _DECIDED = range(5)  # enum gilk_access_phase
@@ -113,7 +113,7 @@ class Accessed:
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         """Append the code of the instrument; unless it only observes a read (is_around), that includes the instruction

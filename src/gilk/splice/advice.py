@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Self
 
+from gilk.analysis.model import EVERYTHING
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.copy_entry import EnteredCopy
@@ -22,7 +23,6 @@ from gilk.splice.host import Context, Host
 from gilk.splice.instrument import Instrument
 from gilk.values import dataclass
 
-_EVERYTHING = FLAGS | (1 << 16) - 1
 _SHOWN = 200  # struct gilk_block: advising.shown
 _BELOW = 128  # bytes that native/host/advice.S expects below the stack pointer
 _JAE32 = b"\x0f\x83"
@@ -51,7 +51,7 @@ class Advised(ABC):
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     @abstractmethod
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
@@ -169,7 +169,7 @@ class LeavingEntry:
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         """Append the code. A return address that the splice has pushed lies in the red zone meanwhile."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gilk.analysis.model import EVERYTHING
 from gilk.arch import asm
 from gilk.image.value_place import ValuePlace
 from gilk.splice.access import BEHIND, FRAME, KEPT, R11, WHOLE, AccessAdvice, call_advice
 from gilk.splice.code import CodeBuilder
-from gilk.splice.frame import FLAGS, Frame
+from gilk.splice.frame import Frame
 from gilk.splice.host import Context, Host
 from gilk.splice.recording import load_places
 from gilk.values import dataclass
 
-_EVERYTHING = FLAGS | (1 << 16) - 1
 _NOTHING_SAVED = Frame((), False, 0)
 #: The numbers of words behind the arguments: the result, and the address of the frame (native/include/gilk_copies.h).
 _RESULT, _FRAME = 6, 7
@@ -39,7 +39,7 @@ class EnteredCopy:
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         """Append the code."""
@@ -61,7 +61,7 @@ class LeftCopy:
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         """Append the code."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from gilk.analysis.model import EVERYTHING
 from gilk.arch import asm
 from gilk.arch.effects import CALLER_SAVED
 from gilk.image.value_place import ValuePlace
@@ -23,7 +24,6 @@ from gilk.splice.recording import ARGUMENTS_CLASS, RECORDER, STAMP_CLASS, load_a
 from gilk.values import dataclass
 
 _ARGUMENTS = sum(1 << reg for reg in (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9))
-_EVERYTHING = FLAGS | (1 << 16) - 1
 
 
 class Instrument(Protocol):
@@ -242,7 +242,7 @@ class CallWithRegisters:
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         if host.side is not None and not self.roomy:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from iced_x86 import Instruction
 
+from gilk.analysis.model import EVERYTHING
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import FLAGS, enter, frame_for, leave, scratch
@@ -18,7 +19,6 @@ from gilk.splice.host import Context, Host
 from gilk.splice.instrument import CallWithRegisters, Instrument
 from gilk.values import dataclass
 
-_EVERYTHING = FLAGS | (1 << 16) - 1
 #: gilk_onward_hash(): the high bits of the product are the hash.
 FACTOR, HASH_BITS = 0x9E3779B1, 14
 #: The table of notes, struct gilk_onward: where the serial numbers of clients lie, how many there are, and its size.
@@ -77,7 +77,7 @@ class LooksForNotes:
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         end = builder.label()

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 
+from gilk.analysis.model import EVERYTHING
 from gilk.arch import asm
 from gilk.arch.effects import CALLER_SAVED
 from gilk.splice.code import CodeBuilder, Template
@@ -27,7 +28,6 @@ from gilk.values import dataclass
 
 _ARGUMENTS = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
 _ARGUMENT_BITS = sum(1 << reg for reg in _ARGUMENTS)
-_EVERYTHING = FLAGS | (1 << 16) - 1
 _IID, _WHO, _BODY = 8, 12, 16  # offsets in a record
 _SP_BITS_FROM, _SP_BITS_TO = 4, 22  # the stack pointer from this bit on lies in `who` from that bit on; pid lies below
 
@@ -168,7 +168,7 @@ class KernelCallWithRegisters(SavesAll):
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         words = (self.iid, self.function, context.pushed, context.address)

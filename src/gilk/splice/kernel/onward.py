@@ -4,6 +4,7 @@ none: no function of the kernel is left but by its return."""
 
 from __future__ import annotations
 
+from gilk.analysis.model import EVERYTHING
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import FLAGS
@@ -13,8 +14,6 @@ from gilk.splice.kernel.frame import enter, kept, leave, scratch
 from gilk.splice.kernel.instrument import KernelCallWithRegisters
 from gilk.splice.onward import FACTOR, HASH_BITS, ComesLast
 from gilk.values import dataclass
-
-_EVERYTHING = FLAGS | (1 << 16) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class KernelLooksForNotes:
 
     @property
     def reads(self) -> int:
-        return _EVERYTHING
+        return EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         reg = scratch(context.live, 1 << asm.RSP | 1 << asm.R12 | 1 << asm.RAX)
