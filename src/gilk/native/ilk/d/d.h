@@ -135,11 +135,12 @@ void ilk_d_sites_free(struct ilk_client *client);
 void ilk_d_sites_gone(unsigned long start, unsigned long end);
 void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
 
-/* tails.c */
-void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, const struct ilk_ended *ends);
-void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 probe);
-void ilk_d_call_steps(const struct ilk_program *program, u64 sp, u32 role);
-u32 ilk_d_calls_end(const struct ilk_program *program, u64 sp, struct ilk_ended *to);
+/*
+ * tails.c: what a place of that role, other than FIRES, does besides running its group. `call`: the group, probe and
+ * jump of the place itself. Returns how many calls have ended, which `to` gets.
+ */
+u32 ilk_d_follow(const struct ilk_program *program, u32 role, u64 sp, const struct ilk_ended *call,
+		 struct ilk_ended *to);
 
 /* shared.c */
 int ilk_d_find(struct ilk_client *client, struct ilk_d_find *message);

@@ -278,14 +278,18 @@ static void run(const struct ilk_attached *attached, const struct gilk_regs *reg
 	ilk_d_run(&firing);
 }
 
-/* Run the groups of the calls that are over here. */
-static void end_calls(const struct ilk_attached *attached, const struct gilk_regs *regs)
+/*
+ * Do what an attachment is there for besides running its group, and run those of calls that are over here, as if they
+ * had ended at their jumps. Out of line, as few need it.
+ */
+static noinline void follow(const struct ilk_attached *attached, const struct gilk_regs *regs)
 {
+	struct ilk_ended call = { attached->group, attached->probe, regs->rip, attached->start };
 	struct ilk_ended ended[ILK_D_ENDED_MAX];
-	struct gilk_regs there = *regs; /* as if the call had ended at its jump */
-	u32 i, count = ilk_d_calls_end(attached->program, regs->rsp, ended);
+	u32 i, count = ilk_d_follow(attached->program, attached->role, regs->rsp, &call, ended);
 
 	for (i = 0; i < count; i++) {
+		struct gilk_regs there = *regs;
 		struct ilk_firing firing = {
 			.program = attached->program, .group = ended[i].group, .probe = ended[i].probe, .regs = &there,
 			.arg = { ended[i].at - ended[i].start, regs->rax },
@@ -293,31 +297,6 @@ static void end_calls(const struct ilk_attached *attached, const struct gilk_reg
 
 		there.rip = ended[i].at;
 		ilk_d_run(&firing);
-	}
-}
-
-static void leave(const struct ilk_attached *attached, const struct gilk_regs *regs)
-{
-	struct ilk_ended ends = { attached->group, attached->probe, regs->rip, attached->start };
-
-	ilk_d_call_leaves(attached->program, regs->rsp, &ends);
-}
-
-/* Do what an attachment is there for besides running its group. Out of line, as few need it. */
-static noinline void follow(const struct ilk_attached *attached, const struct gilk_regs *regs)
-{
-	switch (attached->role) {
-	case ILK_D_RETURNS:
-		ilk_d_call_returned(attached->program, regs->rsp, attached->probe);
-		break;
-	case ILK_D_LEAVES:
-		leave(attached, regs);
-		break;
-	case ILK_D_ENDS:
-		end_calls(attached, regs);
-		break;
-	default:
-		ilk_d_call_steps(attached->program, regs->rsp, attached->role);
 	}
 }
 

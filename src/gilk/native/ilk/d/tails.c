@@ -27,52 +27,49 @@ static void begin(struct notes *notes, const struct ilk_program *program)
 
 static_assert(ILK_D_ENDED_MAX == GD_TAILS_MOST);
 
-/* The call goes on elsewhere, and ends later. */
-void ilk_d_call_leaves(const struct ilk_program *program, u64 sp, const struct ilk_ended *ends)
+/* Note that the call goes on elsewhere. */
+static void leave(struct notes *notes, const struct ilk_program *program, u64 sp, const struct ilk_ended *call)
 {
-	struct notes notes;
+	struct gd_tail tail = { (u64)call->group << 32 | call->probe, call->at, call->start };
 
-	if (!gd_lets(READ_ONCE(((struct gd_control *)program->clauses.memory)->state), ends->probe))
-		return;
-	begin(&notes, program);
-	gd_tail_note(&notes.context, sp,
-		     (struct gd_tail){ (u64)ends->group << 32 | ends->probe, ends->at, ends->start });
-}
-
-/* The call has returned in its own function. */
-void ilk_d_call_returned(const struct ilk_program *program, u64 sp, u32 probe)
-{
-	struct notes notes;
-
-	begin(&notes, program);
-	gd_tail_forget(&notes.context, sp, probe);
-}
-
-/* Control comes by an attachment whose role is ENTERS, PASSES or STAYS. */
-void ilk_d_call_steps(const struct ilk_program *program, u64 sp, u32 role)
-{
-	struct notes notes;
-
-	begin(&notes, program);
-	if (role == ILK_D_ENTERS)
-		gd_tails_enter(&notes.context, sp);
-	else
-		gd_tails_pass(&notes.context, sp, role == ILK_D_PASSES);
+	if (gd_lets(READ_ONCE(((struct gd_control *)program->clauses.memory)->state), call->probe))
+		gd_tail_note(&notes->context, sp, tail);
 }
 
 /* Take the calls that return here, the innermost first; returns how many there are. */
-u32 ilk_d_calls_end(const struct ilk_program *program, u64 sp, struct ilk_ended *to)
+static u32 end(struct notes *notes, const struct ilk_program *program, u64 sp, struct ilk_ended *to)
 {
 	struct gd_tail tails[ILK_D_ENDED_MAX];
-	struct notes notes;
 	u32 n, found = 0;
 
-	begin(&notes, program);
-	for (n = gd_tails_take(&notes.context, sp, tails); n; n--) {
+	for (n = gd_tails_take(&notes->context, sp, tails); n; n--) {
 		u64 what = tails[n - 1].what;
 
 		if (what >> 32 < program->clauses.sizes.groups)
 			to[found++] = (struct ilk_ended){ what >> 32, (u32)what, tails[n - 1].at, tails[n - 1].start };
 	}
 	return found;
+}
+
+u32 ilk_d_follow(const struct ilk_program *program, u32 role, u64 sp, const struct ilk_ended *call, struct ilk_ended *to)
+{
+	struct notes notes;
+
+	begin(&notes, program);
+	switch (role) {
+	case ILK_D_RETURNS:
+		gd_tail_forget(&notes.context, sp, call->probe);
+		break;
+	case ILK_D_LEAVES:
+		leave(&notes, program, sp, call);
+		break;
+	case ILK_D_ENDS:
+		return end(&notes, program, sp, to);
+	case ILK_D_ENTERS:
+		gd_tails_enter(&notes.context, sp);
+		break;
+	default:
+		gd_tails_pass(&notes.context, sp, role == ILK_D_PASSES);
+	}
+	return 0;
 }

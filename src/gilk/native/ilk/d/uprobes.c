@@ -168,40 +168,32 @@ static void fire(const struct place *place, const struct pt_regs *regs, u32 grou
 	}
 }
 
-/* Do what the place is there for beside running groups; returns how many calls have ended there. */
-static u32 look(const struct place *place, u64 sp, struct ilk_ended *to)
+/* Do what the place is there for besides running its group, and run those of calls that are over here. */
+static void follow(const struct place *place, const struct pt_regs *regs)
 {
-	struct ilk_ended ends = { place->group, place->probe, place->offset, place->start };
+	struct ilk_ended call = { place->group, place->probe, place->offset, place->start };
+	struct ilk_ended ended[ILK_D_ENDED_MAX];
 	unsigned long flags;
-	u32 count = 0;
+	u32 i, count;
 
 	raw_local_irq_save(flags);
-	if (place->role == ILK_D_ENDS)
-		count = ilk_d_calls_end(place->program, sp, to);
-	else if (place->role == ILK_D_LEAVES)
-		ilk_d_call_leaves(place->program, sp, &ends);
-	else if (place->role == ILK_D_RETURNS)
-		ilk_d_call_returned(place->program, sp, place->probe);
-	else if (place->role != ILK_D_FIRES)
-		ilk_d_call_steps(place->program, sp, place->role);
+	count = ilk_d_follow(place->program, place->role, regs->sp, &call, ended);
 	raw_local_irq_restore(flags);
-	return count;
+	for (i = 0; i < count; i++)
+		fire(place, regs, ended[i].group, ended[i].probe, ended[i].at - ended[i].start);
 }
 
 /* A process has executed the instruction. The task is about to return to user space, with these registers. */
 static int hit(struct uprobe_consumer *consumer, struct pt_regs *regs)
 {
 	const struct place *place = container_of(consumer, struct place, consumer);
-	struct ilk_ended ended[ILK_D_ENDED_MAX];
-	u32 i, count;
 
 	if (!is_meant(place)) /* a child of such a process, which may share its memory */
 		return is_in(place, current->mm) ? 0 : UPROBE_HANDLER_REMOVE;
-	if (place->role == ILK_D_FIRES || place->role == ILK_D_RETURNS)
+	if (place->role <= ILK_D_RETURNS)
 		fire(place, regs, place->group, place->probe, 0);
-	count = look(place, regs->sp, ended);
-	for (i = 0; i < count; i++)
-		fire(place, regs, ended[i].group, ended[i].probe, ended[i].at - ended[i].start);
+	if (place->role != ILK_D_FIRES)
+		follow(place, regs);
 	return 0;
 }
 
