@@ -164,14 +164,14 @@ class InKernel:
         known = list(zip(places, self._program.find(place.at for place in places), strict=True))
         fresh = [place for place, site in known if not site]
         made = self._make_sites(fresh)
-        gone = {place.at for place in fresh if made[place.at][1]}
+        gone = {at: why for at, (_, why) in made.items() if why}
         for place in fresh:
-            if why := made[place.at][1]:
+            if why := gone.get(place.at):
                 refused.update((one, f"{why} at {place.point.label}") for one in place.probes)
-        refused.update(_cut({place.at[0]: made[place.at][1] for place in fresh if place.at in gone}, places))
+        refused.update(_cut({address: why for (address, _), why in gone.items()}, places))
         sites = {site or made[place.at][0]: place for place, site in known if place.at not in gone}
-        self._program.attach(attachments(sites, gone))
-        self._program.force([made[place.at][0] for place in fresh if place.at not in gone])
+        self._program.attach(attachments(sites, gone.keys()))
+        self._program.force([number for number, why in made.values() if not why])
 
     def _make_sites(self, places: list[KernelPlace]) -> dict[tuple[int, SiteKind], tuple[int, str]]:
         """Make a site at each place; returns by place its number, and the reason if it is refused, else ""."""
