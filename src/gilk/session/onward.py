@@ -40,7 +40,7 @@ Carried = tuple[Entry, Want]
 EntryOf = Callable[[PatchContext, Function], Entry]
 
 
-# What a user asks for.
+# Requests of a user.
 
 
 def followed(code: Code, wanted: Iterable[Wanted]) -> Iterator[Wanted]:
@@ -70,7 +70,7 @@ def _conditional(code: Code, entry: Wanted) -> Iterator[Wanted]:
                 yield replace(entry, function=part, point=at, kind=RecordKind.RETURN, goes_on=True)
 
 
-# What the session makes of it.
+# Instruments of a session.
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class OnwardCalls:
         self._helpers.labels[want.key] = f"{loaded.name}:{place.part.name}+{place.point.address - place.part.start:#x}"
         return entry, want
 
-    # What has become of it.
+    # Refusals, and ends.
 
     def lose(self, refused: Mapping[int, object]) -> list[Carried]:
         """Note that instruments were refused, by key with the reason; returns probes to put in again, with which the
