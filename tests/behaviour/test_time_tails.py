@@ -342,7 +342,41 @@ def test_the_report_names_functions_whose_calls_end_at_the_jump(tmp_path: Path, 
         samples = session.close().sort_by("time")
         assert samples["kind"].to_pylist() == ["time-entry", "time-return", "stamp"]
     (note,) = session.notes
-    assert "the time of calls ends at the jump" in note and "first at +0x" in note and "a pointer leads" in note
+    assert "the time of calls ends at the jump" in note and "a pointer leads, at +0x" in note
+
+
+#: One way through the first function leads to a return, one through a pointer, and one to a function that ends by it.
+PARTLY = """
+#define HIDDEN __asm__ volatile("")
+NOINLINE long last(long n) { HIDDEN; return n + 1; }
+static long (*volatile table[1])(long) = {last};
+NOINLINE long middle(long n) { HIDDEN; return table[0](n * 2); }
+NOINLINE long first(long n)
+{
+	HIDDEN;
+	if (n == 1) return last(n + 3);
+	if (n == 2) return table[0](n + 4);
+	return middle(n + 5);
+}
+static void one_round(void) { printf("%ld\\n", first(1) + first(2) + first(3)); }
+"""
+
+
+@SESSIONS
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_calls_end_at_a_jump_through_a_pointer_and_no_earlier(tmp_path: Path, make: Make, compiler: str) -> None:
+    program = build(tmp_path, PARTLY, *TAILS, compiler=compiler)
+    assert jumps(program, "first", "last") and jumps(program, "first", "middle")
+    with rounds(program) as running, timed(running, make, "first") as session:
+        for point in ("middle:entry", "last:entry"):
+            session.insert(point, "stamp")
+        assert running.ask() == "29"
+        samples = session.close().sort_by("time")
+        seen = [row["function"] if row["kind"] == "stamp" else row["kind"] for row in samples.to_pylist()]
+    begins, ends = "time-entry", "time-return"
+    assert seen == [*(begins, "last", ends), *(begins, ends, "last"), *(begins, "middle", ends, "last")]
+    (note,) = session.notes
+    assert "first ends in a jump to wherever" in note and "middle ends in a jump to wherever" in note
 
 
 def one_byte(name: str) -> str:
@@ -369,7 +403,7 @@ def test_calls_end_at_the_jump_where_an_instrument_behind_it_is_refused(tmp_path
             assert [running.ask() for _ in range(3)] == ["5"] * 3
             assert all_whole(session) == {"first": 3}
         (note,) = session.notes
-        assert "first at +0x" in note and f"no instrument can be at program:last+0x0: {probe.refusal}" in note
+        assert "first (at +0x" in note and f"{probe.refusal} at program:last+0x0" in note
         assert not differences(running.pid) and not leftovers(running.pid)
 
 
@@ -387,7 +421,7 @@ def test_a_run_times_calls_to_their_end_and_says_where_it_cannot(tmp_path: Path)
     assert not any("jump" in note for note in report["notes"])
     report = run(build(tmp_path, ANYWHERE, *TAILS), "f[i]rst=@time")
     assert report["latency"]["first"]["count"] == 3
-    assert ["first at +0x" in note for note in report["notes"]] == [True]
+    assert ["first ends in a jump" in note for note in report["notes"]] == [True]
 
 
 def test_samples_have_plain_kinds(tmp_path: Path) -> None:

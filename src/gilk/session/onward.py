@@ -3,11 +3,11 @@
 their end is written.
 
 For this, other functions get instruments as well: those to which the jumps lead, and on from these, at their entries,
-jumps and returns (targets/tails.py, native/runtime/onward.c). They are no probes of the user's. Several timed functions
-share them, and they stay until no timed function needs them and a client goes, or until the session ends.
+jumps and returns (targets/call_ends.py, native/runtime/onward.c). They are no probes of the user's. Several timed
+functions share them, and they stay until no timed function needs them and a client goes, or until the session ends.
 
-Where it cannot be known to which functions a jump leads, or where one of these points is refused, calls of that
-function end at the jump, and the session says so.
+Where it cannot be known to which function a jump leads, calls end at that jump; where one of these points is refused,
+calls of the function end at its jumps; and the session says so.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from gilk.splice.instrument import Instrument
 from gilk.splice.onward import EntersAnew, IfItJumps, LooksForNotes, PassesOn, ReturnsFromAll, condition_of
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
-from gilk.splice.points import Point
-from gilk.targets import tails
 from gilk.targets.base import Code, Loaded
-from gilk.targets.tails import Member, Peek
+from gilk.targets.call_ends import CallEndFinder, CallEnds, CodePlace
+from gilk.targets.tails import Peek
 from gilk.trace.probes import RecordKind
 from gilk.values import dataclass
 
 _FIRST_KEY = 1 << 41  # higher than any key of a probe, or of a signal handler's instrument
 _NAMED = 8  # functions that a remark names
+_REASONS = 3  # for each of them
 _JUMPS = (End.TAIL, End.TAIL_INDIRECT)
 
 Carried = tuple[Entry, Want]
@@ -92,14 +92,14 @@ class TimedProbe:
 @dataclass
 class TimedFunction:
     """A timed function that ends in jumps. ``entry``: its probe where calls begin; ``jumps``: those in front of the
-    jumps; ``helpers``: the keys of the instruments in other places. ``why``: the reason why its calls end at the jumps
-    after all."""
+    jumps; ``helpers``: the keys of the instruments in other places. ``why``: the reasons why calls end at some of the
+    jumps after all, or at those of the functions that these lead to."""
 
     function: Function
     entry: TimedProbe | None
     jumps: tuple[TimedProbe, ...]
     helpers: frozenset[int] = frozenset()
-    why: str = ""
+    why: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:
@@ -113,9 +113,13 @@ class TimedFunction:
         return [one for one in self.jumps if one.want.key in one.entry.wants]
 
     @property
+    def places(self) -> str:
+        return ", ".join(f"+{one.at - self.function.start:#x}" for one in self.jumps)
+
+    @property
     def remark(self) -> str:
-        places = ", ".join(f"+{one.at - self.function.start:#x}" for one in self.jumps)
-        return f"{self.function.name} at {places} ({self.why})"
+        more = f"; and {len(self.why) - _REASONS} more" if len(self.why) > _REASONS else ""
+        return f"{self.function.name} ({'; '.join(self.why[:_REASONS])}{more})"
 
 
 class MakesOnward(Protocol):
@@ -181,42 +185,41 @@ class OnwardCalls:
         changed: dict[int, Instrument] = {}
         fresh: dict[int, Carried] = {}
         self._timed = [one for one in self._timed if one.present]
+        ends = CallEndFinder(self._code, self._peek)
         for timed in _by_function(probes):
             self._timed.append(timed)
-            changed.update(self._follow(timed, entry_of, fresh))
+            changed.update(self._follow(timed, ends, entry_of, fresh))
         mine = [(one.entry, replace(one.want, instrument=changed.get(one.want.key, one.want.instrument)))
                 for one in probes]  # fmt: skip
         return mine, list(fresh.values())
 
     def _follow(
-        self, timed: TimedFunction, entry_of: EntryOf, fresh: dict[int, Carried]
+        self, timed: TimedFunction, finder: CallEndFinder, entry_of: EntryOf, fresh: dict[int, Carried]
     ) -> dict[int, Instrument]:  # fmt: skip
         """The instruments of the function's probes, by key; ``fresh`` gets those of other places."""
-        loaded, peek = timed.jumps[0].loaded, self._peek
         try:
-            members = tails.closure(self._code, loaded, timed.function, peek)
-            self._check(members)
-            places = self._places(members, {one.at for one in timed.jumps})
-            found = [self._helper(place, entry_of) for place in places if place.kind in self._makes.kinds]
+            ends = finder.of(timed.jumps[0].loaded, timed.function)
+            self._check(ends)
+            places = _places(ends, {one.at for one in timed.jumps})
+            found = [self._helper(*place, entry_of) for place in places if place[1] in self._makes.kinds]
         except (UsageError, TargetError) as error:
-            timed.why = error.message
+            timed.why = (error.message,)
             return {one.want.key: _at_jump(one) for one in timed.jumps}
-        leading = {jump.block.terminator for jump in members[0].jumps}
-        made = {one.want.key: self._note(timed, one) if one.at in leading else _at_jump(one) for one in timed.jumps}
+        timed.why = tuple(dict.fromkeys((*ends.why, *ends.why_elsewhere)))
         timed.helpers = frozenset(want.key for _, want in found)
         fresh.update({want.key: (entry, want) for entry, want in found if want.key not in entry.wants})
-        if tails.comes_back(members, peek):
+        leading = {place.point.address for place in ends.jumps}
+        made = {one.want.key: self._note(timed, one) if one.at in leading else _at_jump(one) for one in timed.jumps}
+        if ends.comes_back:
             made.update(self._beginning(timed))
         return made
 
-    def _check(self, members: Sequence[Member]) -> None:
+    def _check(self, ends: CallEnds) -> None:
         """Raises UsageError `tail-call` if a conditional jump is one that goes by a register, not by flags."""
-        for member in members:
-            analysis = self._code.analysis(member.loaded)
-            for jump in member.jumps:
-                last = analysis.steps(jump.part, jump.block)[-1].instruction
-                if jump.block.how is End.BRANCH and condition_of(last) is None:
-                    raise UsageError("tail-call", f"{jump.where} is a jump by the value of rcx")
+        for place in (*ends.jumps, *ends.between):
+            last = self._code.analysis(place.loaded).steps(place.part, place.block)[-1].instruction
+            if place.block.how is End.BRANCH and condition_of(last) is None:
+                raise UsageError("tail-call", f"{place.point.label} is a jump by the value of rcx")
 
     def _note(self, timed: TimedFunction, one: TimedProbe) -> Instrument:
         return _if_taken(one.entry, one.at, self._makes.notes_jump(one.entry.ground, timed.number))
@@ -228,29 +231,17 @@ class OnwardCalls:
         ground, otherwise = timed.entry.entry.ground, timed.entry.want.instrument
         return {timed.entry.want.key: self._makes.begins_once(ground, timed.number, otherwise)}
 
-    def _places(self, members: Sequence[Member], noted: set[int]) -> Iterator[_Place]:
-        """The places that need instruments, besides the jumps ``noted`` of the first function."""
-        for number, member in enumerate(members):
-            analysis, name = self._code.analysis(member.loaded), member.loaded.name
-            yield _Place(member, member.function, points.entry(name, member.function), EntersAnew)
-            for jump in member.jumps:
-                if number or jump.block.terminator not in noted:
-                    yield _Place(member, jump.part, points.post(name, analysis, jump.part, jump.block), PassesOn)
-            image = self._code.image(member.loaded.path)
-            for part, point in points.returns(image, analysis, member.function, points.RETURNS) if number else ():
-                yield _Place(member, part, point, ReturnsFromAll)
-
-    def _helper(self, place: _Place, entry_of: EntryOf) -> Carried:
+    def _helper(self, place: CodePlace, kind: type[LooksForNotes], entry_of: EntryOf) -> Carried:
         """The want of a place, the same each time."""
-        loaded = place.member.loaded
+        loaded = place.loaded
         ground = self._makes.ground_of(loaded)
         entry = entry_of(ground, place.part)
-        key = id(ground), place.point.address, place.kind
+        key = id(ground), place.point.address, kind
         known = self._helpers.wants.get(key)
         if known is not None:
             return entry, known[1]
-        made = self._makes.looks_for_notes(ground, place.kind)
-        if place.kind is PassesOn:
+        made = self._makes.looks_for_notes(ground, kind)
+        if kind is not EntersAnew:
             made = _if_taken(entry, place.point.address, made)
         self._helpers.last += 1
         want = Want(place.point.address, place.point.after, made, self._helpers.last)
@@ -269,8 +260,9 @@ class OnwardCalls:
                 entry.wants.pop(want.key, None)
         for timed in self._timed:
             lost = sorted(timed.helpers & refused.keys())
-            if lost and not timed.why:
-                timed.why = f"no instrument can be at {self._helpers.labels[lost[0]]}: {refused[lost[0]]}"
+            if lost:
+                timed.why = (f"at {timed.places}: {refused[lost[0]]} at {self._helpers.labels[lost[0]]}",)
+                timed.helpers = frozenset()
                 again += [(one.entry, replace(one.want, instrument=_at_jump(one))) for one in timed.present]
         return again
 
@@ -301,14 +293,12 @@ class OnwardCalls:
                 f"{', '.join(names[:_NAMED])}{more}"]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A place that needs an instrument, in ``part`` of the function of ``member``."""
-
-    member: Member
-    part: Function
-    point: Point
-    kind: type[LooksForNotes]
+def _places(ends: CallEnds, noted: set[int]) -> Iterator[tuple[CodePlace, type[LooksForNotes]]]:
+    """The places that need instruments, besides the jumps ``noted`` of the function."""
+    yield from ((place, EntersAnew) for place in ends.entries)
+    yield from ((place, PassesOn) for place in ends.jumps if place.point.address not in noted)
+    yield from ((place, PassesOn) for place in ends.between)
+    yield from ((place, ReturnsFromAll) for place in ends.elsewhere)
 
 
 def _by_function(probes: Iterable[TimedProbe]) -> Iterator[TimedFunction]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum
 
-from gilk.analysis.model import End, Function
+from gilk.analysis.model import Block, End, Function
 from gilk.errors import UsageError
 from gilk.splice import points
 from gilk.splice.points import Point
@@ -51,6 +51,13 @@ class CodePlace:
     part: Function
     point: Point
 
+    @property
+    def block(self) -> Block:
+        """The block that has the point."""
+        found = self.part.block_at(self.point.address)
+        assert found is not None, self.point
+        return found
+
 
 @dataclass(frozen=True)
 class CallEnds:
@@ -58,9 +65,10 @@ class CallEnds:
 
     ``returns``: its own. ``jumps``: those by which it goes on in another function; the call then ends at one of
     ``elsewhere``, which are returns of other functions and their lost jumps. ``lost``: its own lost jumps, and ``why``
-    they are lost, in the same order. ``rounds``: after one of ``jumps`` the function may still come to a return of its
-    own. ``between``: jumps of the other functions to one another, or to their own beginning. ``entries``: where all of
-    them begin, itself included. ``stays``: where functions go on if a conditional jump is not taken.
+    they are lost, in the same order; ``why_elsewhere``: the same for those of the others. ``comes_back``: others jump
+    to its entry. ``rounds``: after one of ``jumps`` the function may still come to a return of its own. ``between``:
+    jumps of the other functions to one another, and of all to their own beginning. ``entries``: where all of them
+    begin, itself included. ``stays``: where functions go on if a conditional jump is not taken.
     """
 
     returns: tuple[CodePlace, ...]
@@ -68,6 +76,8 @@ class CallEnds:
     elsewhere: tuple[CodePlace, ...] = ()
     lost: tuple[CodePlace, ...] = ()
     why: tuple[str, ...] = ()
+    why_elsewhere: tuple[str, ...] = ()
+    comes_back: bool = False
     rounds: bool = False
     between: tuple[CodePlace, ...] = ()
     entries: tuple[CodePlace, ...] = ()
@@ -100,6 +110,10 @@ class _Ways:
     lost: tuple[Jump, ...]
     opaque: str = ""
 
+    @property
+    def why(self) -> tuple[str, ...]:
+        return tuple(jump.lost for jump in self.lost)
+
 
 class CallEndFinder:
     """Finds where calls end in one process or kernel; what it has found about a function it keeps. ``peek`` reads
@@ -114,16 +128,21 @@ class CallEndFinder:
         """The ends of calls of ``function``, which is no part of another."""
         first, *others = self._reached(loaded, function)
         if not first.followed:
-            return CallEnds(self._returns(first), lost=self._lost(first), why=tuple(jump.lost for jump in first.lost))
+            return CallEnds(self._returns(first), lost=self._lost(first), why=first.why)
+        comes_back = any(one[1].start == function.start and one[0] == loaded for each in others for one in each.targets)
         return CallEnds(
             returns=self._returns(first),
             jumps=self._places(first, first.followed),
             elsewhere=tuple(place for each in others for place in (*self._returns(each), *self._lost(each))),
             lost=self._lost(first),
-            why=tuple(jump.lost for jump in first.lost),
-            rounds=any(jump.block.how is End.BRANCH for jump in first.followed)
-            or any(one[1].start == function.start and one[0] == loaded for each in others for one in each.targets),
-            between=tuple(place for each in others for place in self._places(each, (*each.followed, *each.again))),
+            why=first.why,
+            why_elsewhere=tuple(why for each in others for why in each.why),
+            comes_back=comes_back,
+            rounds=comes_back or any(jump.block.how is End.BRANCH for jump in first.followed),
+            between=(
+                *self._places(first, first.again),
+                *(place for each in others for place in self._places(each, (*each.followed, *each.again))),
+            ),
             entries=tuple(self._entry(each) for each in (first, *others)),
             stays=tuple(place for each in (first, *others) for place in self._stays(each)),
         )

@@ -8,7 +8,7 @@ loader has bound the slot. A jump that may lead anywhere is lost: a closure is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, End, Function
@@ -77,13 +77,6 @@ def closure(code: Code, loaded: Loaded, function: Function, peek: Peek | None = 
         if len(found) > MOST:
             raise _refused(f"{function.name} may end in jumps that lead on to more than {MOST} functions")
     return tuple(found.values())
-
-
-def comes_back(closed: Sequence[Member], peek: Peek | None = None) -> bool:
-    """Whether a call of the first function of a closure may come to that function again by jumps of the others."""
-    first, *others = closed
-    start = first.loaded.bias + first.function.start
-    return any(_led_to(each.loaded, jump, peek) == start for each in others for jump in each.jumps)
 
 
 def jumps_away(process: Code, loaded: Loaded, function: Function) -> tuple[str, ...]:
