@@ -25,7 +25,7 @@ from tests.kernel.session.d_programs import ThePages, program
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, pytest.mark.timeout(6 * 3600)]
 ROUNDS = int(os.environ.get("GILK_ENDURANCE_ROUNDS", "3"))  # of WORK; without KVM one takes some minutes
-LEAST = 35_000  # probes
+LEAST = 70_000  # probes
 NMI_EVERY = 0.01  # seconds of this machine
 LEVELS = "/proc/sys/kernel/printk"
 WORK = "ls -R /sys/kernel > /dev/null 2>&1; find /proc/self -maxdepth 2 > /dev/null 2>&1; cat /proc/meminfo > /dev/null"
@@ -35,11 +35,13 @@ DEAREST = """
     fbt:::entry { @stacks[stack()] = count(); }
     fbt:::entry { @programs[ustack()] = count(); }
     fbt:::entry { @joined[strjoin(execname, probefunc)] = count(); }
+    fbt:::return { @results[probefunc] = quantize(arg1); }
     fbt:::entry { self->s = speculation(); speculate(self->s); printf("%s %d", execname, cpu); }
     fbt:::entry { discard(self->s); self->s = 0; }
     fbt:::entry /uregs[R_RSP]/ { @copied[copyinstr(uregs[R_RSP])] = count(); }
     syscall::getsid:entry { exit(3); }
-    END { trunc(@stacks, 9); trunc(@programs, 9); trunc(@joined, 9); trunc(@copied, 9); }"""
+    END { trunc(@stacks, 9); trunc(@programs, 9); trunc(@joined, 9); trunc(@copied, 9);
+          trunc(@results, 9); }"""
 END_PROGRAM = [sys.executable, "-c", "import os; os.getsid(0)"]
 
 
@@ -64,11 +66,16 @@ def events_of(consumer: Consumer, seen: Callable[[Event], object] = lambda event
 
 @contextmanager
 def worked(guest: Guest) -> Iterator[None]:
-    """In the block, a script does the rounds of work, and then makes the call that ends the program."""
-    script = f'for n in $(seq {ROUNDS}); do {WORK}; done; exec "$@"'
-    process = guest.link.spawn(["sh", "-c", script, "sh", *END_PROGRAM], lambda _: None, lambda _: None)
+    """In the block, a script does the rounds of work, and then makes the call that ends the program. The number of each
+    round is printed when it is over."""
+    script = f'for n in $(seq {ROUNDS}); do {WORK}; echo $n; done; exec "$@"'
+    process = guest.link.spawn(["sh", "-c", script, "sh", *END_PROGRAM], _print, _print)
     yield
     assert process.wait(600.0) == 0
+
+
+def _print(output: bytes) -> None:
+    print(f"{time.ctime()}: {output!r}", flush=True)
 
 
 @contextmanager
@@ -121,14 +128,14 @@ def test_the_dearest_clauses_at_every_function_of_a_busy_kernel(guest: Guest, ke
     finally:
         end(consumer)
     print(kinds, tables)
-    assert kinds["Exited"] == 1 and tables == dict.fromkeys(("stacks", "programs", "joined", "copied"), 9)
+    assert kinds["Exited"] == 1 and tables == dict.fromkeys(("stacks", "programs", "joined", "copied", "results"), 9)
     assert consumer.restored is True
 
 
 def test_two_programs_share_every_function(guest: Guest, kernel: KernelTarget) -> None:
     """The second finds the probes of the first in force, which stay when the first goes."""
-    first = started(kernel, "fbt:::entry { @ = count(); } syscall::getsid:entry { exit(0); }")
-    second = started(kernel, "fbt:::entry { @ = count(); } syscall::getpgid:entry { exit(0); }")
+    first = started(kernel, "fbt::: { @ = count(); } syscall::getsid:entry { exit(0); }")
+    second = started(kernel, "fbt::: { @ = count(); } syscall::getpgid:entry { exit(0); }")
     try:
         with worked(guest):
             assert events_of(first)["Exited"] == 1

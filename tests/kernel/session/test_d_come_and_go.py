@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gilk.errors import TargetError
@@ -75,6 +77,26 @@ def test_a_program_attaches_to_one_site_so_often_only(kernel: KernelTarget, gues
             sites.attach([fire])
         with pytest.raises(TargetError):
             sites.attach([fire])
+    finally:
+        assert consumer.machine is not None
+        consumer.machine.close()
+    assert not guest.complaints()
+
+
+@pytest.mark.parametrize("other", [{"address": 4}, {"kind": SiteKind.RETURN}])
+def test_a_site_in_force_stays_where_it_is(
+    kernel: KernelTarget, guest: Guest, other: dict[str, int | SiteKind]
+) -> None:
+    """Other programs find it by what it was attached as."""
+    consumer, _ = program(kernel, "fbt::do_msgsnd:entry { @ = count(); }")
+    try:
+        assert not consumer.start()
+        sites = DriverProgram(Driver(guest.link))
+        at = (guest.symbols["do_msgsnd"], SiteKind.ENTRY)
+        (site,) = sites.find([at])
+        with pytest.raises(TargetError):
+            sites.attach([replace(KernelFire(site, at[1], address=at[0]), **other)])
+        assert sites.find([at]) == [site]
     finally:
         assert consumer.machine is not None
         consumer.machine.close()

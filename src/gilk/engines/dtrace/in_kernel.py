@@ -177,7 +177,7 @@ class InKernel:
         """Make a site at each place; returns by place its number, and the reason if it is refused, else ""."""
         if not places:
             return {}
-        self._session = KernelSession(self._target)
+        self._session = KernelSession(self._target, points=len(places))
         loaded = self._target.loaded()[0]
         first = self._program.sites(len(places))
         wanted = [WantedSite(loaded, place.part, place.point, FiresSite(n)) for n, place in enumerate(places, first)]

@@ -213,6 +213,7 @@ static void __exit stop(void)
 	ilk_xrefs_exit();
 	ilk_branch_targets_exit();
 	ilk_reserved_exit();
+	ilk_d_sites_exit();
 	ilk_d_exit();
 }
 

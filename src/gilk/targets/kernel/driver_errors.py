@@ -37,6 +37,9 @@ def refused(error: OSError) -> TargetError:
         case errno.E2BIG:
             hint = "ask for less at once"
             return TargetError("driver-limit", "this exceeds what the driver allows one session", hint)
+        case errno.ENOSPC:
+            hint = "ask for less at once, or end another session first"
+            return TargetError("driver-limit", "this exceeds what the driver allows all sessions together", hint)
         case _:
             return TargetError("driver-refused", f"the driver refuses a message: {error.strerror}")
 

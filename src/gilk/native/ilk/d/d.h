@@ -18,7 +18,7 @@
 #include "helpers.h"
 #include "run.h"
 
-#define ILK_D_SITES_MAX 65536u
+#define ILK_D_SITES_MAX (1u << 18)
 #define ILK_D_STACK_LEAST 2048u /* bytes */
 
 struct ilk_program {
@@ -52,18 +52,24 @@ struct ilk_attached {
 };
 
 /*
- * A site, found by its number. `kind` and `address` come from its client; other clients can find it while it is in
- * force.
+ * A site, found by its number. `kind` and `address` come from its client, and do not change while it is in force, when
+ * other clients can find it.
  */
 struct ilk_d_site {
 	struct ilk_client *client; /* null: free */
 	u64 address;
 	u32 kind;
-	bool in_force;
+	struct hlist_node by_address; /* linked while it is in force */
 	struct ilk_attached __rcu *first;
 };
 
-extern struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
+extern struct ilk_d_site *ilk_d_sites; /* [ILK_D_SITES_MAX]; null: no site was made yet */
+extern u32 ilk_d_sites_end; /* from this number on, all are free */
+
+static inline bool ilk_d_in_force(const struct ilk_d_site *site)
+{
+	return !hlist_unhashed(&site->by_address);
+}
 
 /* A firing: the program and group that run, and the registers at the place; `regs` may be null. */
 struct ilk_firing {
@@ -127,12 +133,18 @@ int ilk_d_status(struct ilk_client *client, struct ilk_d_status *message);
 int ilk_d_reap(struct ilk_client *client, struct ilk_d_reap *message);
 int ilk_d_settle(struct ilk_client *client, struct ilk_d_settle *message);
 
-/* sites.c */
+/* site_table.c */
 int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *message);
-int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *message, u32 size);
-void ilk_d_detach_all(struct ilk_client *client);
 void ilk_d_sites_free(struct ilk_client *client);
 void ilk_d_sites_gone(unsigned long start, unsigned long end);
+void ilk_d_sites_exit(void);
+int ilk_d_find(struct ilk_client *client, struct ilk_d_find *message);
+int ilk_d_force(struct ilk_client *client, struct ilk_d_force *message, u32 size);
+bool ilk_d_unforce(const struct ilk_client *client);
+
+/* sites.c */
+int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *message, u32 size);
+void ilk_d_detach_all(struct ilk_client *client);
 void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
 
 /*
@@ -143,11 +155,8 @@ u32 ilk_d_follow(const struct ilk_program *program, u32 role, u64 sp, const stru
 		 struct ilk_ended *to);
 
 /* shared.c */
-int ilk_d_find(struct ilk_client *client, struct ilk_d_find *message);
-int ilk_d_force(struct ilk_client *client, struct ilk_d_force *message, u32 size);
 int ilk_d_originals(struct ilk_client *client, struct ilk_d_originals *message, u32 size);
 u32 ilk_d_shared(const struct ilk_client *client);
-bool ilk_d_unforce(const struct ilk_client *client);
 
 /* fire.c */
 int ilk_d_runs_create(void);

@@ -47,7 +47,7 @@ static bool load_caller(struct gilk_regs *to, const struct pt_regs *regs)
 /* Load the registers at the place, if that is in the kernel; null: it is not, or they are not known. */
 static const struct gilk_regs *load_registers(struct gilk_regs *to, const struct pt_regs *regs)
 {
-	if (user_mode(regs))
+	if (user_mode((struct pt_regs *)regs)) /* not const before Linux 6.3 */
 		return NULL;
 	*to = (struct gilk_regs){ .rflags = regs->flags };
 	if (!(regs->flags & X86_EFLAGS_FIXED))

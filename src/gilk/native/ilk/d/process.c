@@ -125,7 +125,7 @@ static void make_note(struct ilk_images *images, u32 first, struct mm_struct *mm
 /* The task's registers in user space; null: it has none. */
 static const struct pt_regs *user_registers(void)
 {
-	const struct pt_regs *regs = task_pt_regs(current);
+	struct pt_regs *regs = task_pt_regs(current);
 
 	if (current->flags & (PF_KTHREAD | PF_IO_WORKER) || !current->mm || !user_mode(regs))
 		return NULL;

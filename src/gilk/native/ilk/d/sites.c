@@ -18,45 +18,17 @@
 
 #define ATTACHED_MAX 256u /* of one program at one site */
 
-struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
-
-/* The number of the first of `count` consecutive free sites; 0: there are none. */
-static u32 find_free(u32 count)
-{
-	u32 i, run = 0;
-
-	for (i = 1; i < ILK_D_SITES_MAX; i++) {
-		run = ilk_d_sites[i].client ? 0 : run + 1;
-		if (run == count)
-			return i - count + 1;
-	}
-	return 0;
-}
-
-int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *m)
-{
-	u32 first, i;
-
-	if (!m->count || m->count >= ILK_D_SITES_MAX)
-		return -E2BIG;
-	first = find_free(m->count);
-	if (!first)
-		return -ENOSPC;
-	for (i = 0; i < m->count; i++)
-		ilk_d_sites[first + i] = (struct ilk_d_site){ .client = client };
-	m->first = first;
-	return 0;
-}
-
 /*
- * Whether the client may attach to the site: its own, or another's that is of the kind and at the address it expects.
+ * Whether the client may attach to the site: one of its own, or one in force that is of the kind and at the address it
+ * expects.
  */
 static bool may_attach(const struct ilk_client *client, const struct ilk_d_attach *m)
 {
 	const struct ilk_d_site *site = &ilk_d_sites[m->site];
 
-	return site->client == client ||
-	       (site->client && site->in_force && site->address == m->address && site->kind == m->kind);
+	if (site->client == client && !ilk_d_in_force(site))
+		return true;
+	return ilk_d_in_force(site) && site->address == m->address && site->kind == m->kind;
 }
 
 static bool is_attachable(const struct ilk_client *client, const struct ilk_d_attach *m, u32 size)
@@ -64,7 +36,7 @@ static bool is_attachable(const struct ilk_client *client, const struct ilk_d_at
 	u32 i;
 	bool calls = m->kind == ILK_D_CALL_BEGINS || m->kind == ILK_D_CALL_ENDS;
 
-	if (m->site >= ILK_D_SITES_MAX || !may_attach(client, m) || m->kind >= ILK_D_KINDS || m->flags & ~ILK_D_DEEP ||
+	if (m->site >= ilk_d_sites_end || !may_attach(client, m) || m->kind >= ILK_D_KINDS || m->flags & ~ILK_D_DEEP ||
 	    m->count > (size - sizeof(*m)) / sizeof(m->choice[0]) || (!calls && m->count) ||
 	    m->group >= client->program->clauses.sizes.groups || m->role >= ILK_D_ROLES || m->reserved ||
 	    (calls && m->role))
@@ -120,7 +92,7 @@ int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *m, u32 size)
 	attached->role = m->role;
 	if (calls)
 		choose(attached, m);
-	if (ilk_d_sites[m->site].client == client) {
+	if (!ilk_d_in_force(&ilk_d_sites[m->site])) {
 		ilk_d_sites[m->site].address = m->address;
 		ilk_d_sites[m->site].kind = m->kind;
 	}
@@ -153,7 +125,7 @@ static struct ilk_attached *take_all(const struct ilk_program *program)
 	struct ilk_attached *taken = NULL;
 	u32 i;
 
-	for (i = 0; i < ILK_D_SITES_MAX; i++)
+	for (i = 0; i < ilk_d_sites_end; i++)
 		if (rcu_access_pointer(ilk_d_sites[i].first))
 			taken = take(&ilk_d_sites[i], program, taken);
 	return taken;
@@ -171,29 +143,6 @@ void ilk_d_detach_all(struct ilk_client *client)
 		next = taken->gone;
 		kvfree(taken);
 	}
-}
-
-/* Free the client's sites. No patch has their numbers any more. */
-void ilk_d_sites_free(struct ilk_client *client)
-{
-	u32 i;
-
-	for (i = 0; i < ILK_D_SITES_MAX; i++)
-		if (ilk_d_sites[i].client == client)
-			ilk_d_sites[i] = (struct ilk_d_site){ .client = NULL };
-}
-
-/*
- * The code between the addresses is unloaded, with the patches in it: no client finds these sites any more, even if
- * other code comes to lie there.
- */
-void ilk_d_sites_gone(unsigned long start, unsigned long end)
-{
-	u32 i;
-
-	for (i = 0; i < ILK_D_SITES_MAX; i++)
-		if (ilk_d_sites[i].address >= start && ilk_d_sites[i].address < end)
-			ilk_d_sites[i].in_force = false;
 }
 
 static void load_arguments(struct ilk_firing *firing, const struct gilk_regs *regs, bool deep)
@@ -314,7 +263,7 @@ void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call)
 	struct ilk_attached *each;
 	unsigned long flags;
 
-	if (call->iid >= ILK_D_SITES_MAX)
+	if (call->iid >= READ_ONCE(ilk_d_sites_end))
 		return;
 	regs->rip = call->pc;
 	regs->rsp = (u64)(unsigned long)(call + 1) + call->shift;

@@ -102,13 +102,17 @@ static inline bool ilk_d_is_progeny(u64 process)
 	return false;
 }
 
+/* min() and max() are no constants, which sizes of arrays are. */
+#define ILK_D_LESS(a, b) ((a) < (b) ? (a) : (b))
+#define ILK_D_MORE(a, b) ((a) > (b) ? (a) : (b))
+
 /* Offsets in kernel structs for files.h. */
 #define ILK_D_DENTRY_PARENT offsetof(struct dentry, d_parent)
 #define ILK_D_DENTRY_NAME offsetof(struct dentry, d_name.name)
 #define ILK_D_DENTRY_LENGTH offsetof(struct dentry, d_name.len)
-#define ILK_D_DENTRY_FROM min_t(size_t, ILK_D_DENTRY_PARENT, offsetof(struct dentry, d_name))
+#define ILK_D_DENTRY_FROM ILK_D_LESS(ILK_D_DENTRY_PARENT, offsetof(struct dentry, d_name))
 #define ILK_D_DENTRY_SIZE                                                                                              \
-	(max_t(size_t, ILK_D_DENTRY_PARENT + 8, offsetof(struct dentry, d_name) + sizeof(struct qstr)) - ILK_D_DENTRY_FROM)
+	(ILK_D_MORE(ILK_D_DENTRY_PARENT + 8, offsetof(struct dentry, d_name) + sizeof(struct qstr)) - ILK_D_DENTRY_FROM)
 #define ILK_D_DENTRY_SUPER offsetof(struct dentry, d_sb)
 #define ILK_D_DENTRY_DATA offsetof(struct dentry, d_fsdata)
 #define ILK_D_DENTRY_INODE offsetof(struct dentry, d_inode)
