@@ -11,7 +11,7 @@ from dataclasses import replace
 from gilk.api import dtrace as d_programs
 from gilk.cli.dtrace_manner import Manner, Mode
 from gilk.cli.dtrace_output import JsonOutput, Output, TableOutput, TextOutput
-from gilk.cli.progress import working
+from gilk.cli.progress import SOON, in_lines, working
 from gilk.cli.running import Stop
 from gilk.errors import GilkError
 from gilk.render.d.listing import LISTING_HEADER
@@ -173,6 +173,7 @@ def _run(consumer: d_programs.Consumer, messages: Messages, manner: Manner, outp
     output.lack(lacking)
     if manner.emit:
         sys.stderr.write(consumer.tracing.text)
+    consumer.leaving = lambda: in_lines("taking all out", not manner.as_json, first=SOON)
     status = 0
     for event in d_programs.dtrace_events(consumer, stop, outlet):
         output.take(event)

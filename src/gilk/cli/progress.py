@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _EVERY = 0.25
 _LINES_EVERY = 5.0
+SOON = 1.0  # seconds after which work that mostly takes less is announced
 
 
 @contextlib.contextmanager

@@ -15,14 +15,13 @@ import click
 
 from gilk.cli.duration import Duration
 from gilk.cli.failure import INTERRUPTED
-from gilk.cli.progress import in_lines, progress, say, working
+from gilk.cli.progress import SOON, in_lines, progress, say, working
 from gilk.errors import UsageError
 
 if TYPE_CHECKING:
     from gilk.api import runs
 
 _POLL = 0.02  # seconds
-_SOON = 1.0  # seconds after which a report that is still being made is announced
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -160,7 +159,7 @@ def carry_out(
             show(state)
 
         running.wait(seconds, until, see)
-    with in_lines("taking all out", not silent, first=_SOON):
+    with in_lines("taking all out", not silent, first=SOON):
         return running.finish()
 
 
@@ -206,7 +205,7 @@ def summed_up(report: Callable[[runs.Result], Report], result: runs.Result, stop
     the processes any more. A signal ends the work at once; then the file that the session has written is named."""
     what = f"all is taken out; summing up {result.numbers['records']} records"
     try:
-        with stop.afterwards(), in_lines(what, not silent, first=_SOON):
+        with stop.afterwards(), in_lines(what, not silent, first=SOON):
             return report(result)
     except (KeyboardInterrupt, SystemExit):
         if result.file:

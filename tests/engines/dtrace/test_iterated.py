@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import gilk
+from gilk.engines.dtrace.asked import Asked, let_go, prepare
 from gilk.errors import CompileError, UsageError
+from gilk.render.d.printf import formatted
 from gilk.trace.d import events
 from gilk.trace.d.values import Integer, Text
 from tests.behaviour.harness import Loop, differences, leftovers
+from tests.lang.d.sessions import Pages
 from tests.programs.build import build
 
 HOT = "pid$target:a.out:text_hash:entry"
@@ -76,3 +81,25 @@ def test_errors_leave_the_process_unchanged() -> None:
         assert not differences(loop.pid) and not leftovers(loop.pid)
     with pytest.raises(UsageError, match="exclude each other"):
         gilk.dtrace("BEGIN", 1, ["true"])
+
+
+def test_a_caller_can_tell_that_probes_are_being_taken_out() -> None:
+    """In a kernel this may take minutes."""
+    with Loop([build("work")]) as loop:
+        consumer = prepare(Asked((("n", f"{HOT} {{ exit(0); }}"),), options=(("quiet", None),), pid=loop.pid))
+        seen: list[bool] = []
+
+        @contextmanager
+        def leaving() -> Iterator[None]:
+            seen.append(bool(differences(loop.pid)))
+            yield
+            seen.append(bool(differences(loop.pid)))
+
+        try:
+            consumer.compile()
+            assert not list(consumer.start())
+            consumer.leaving = leaving
+            assert any(isinstance(event, events.Ended) for event in consumer.events(lambda: False, Pages(), formatted))
+        finally:
+            let_go(consumer)
+    assert seen == [True, False]

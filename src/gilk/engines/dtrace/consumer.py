@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import field
 from functools import cached_property, partial
@@ -64,6 +65,7 @@ class Consumer:
     library_directories: tuple[str, ...] = ()
     machine: MachineView | None = None  # the machine in whose kernel the program runs; then there is no process
     known: World | None = None  # the answers to the compiler's questions, if the caller has them
+    leaving: Callable[[], AbstractContextManager[None]] = nullcontext  # probes are taken out within it
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
     tracing: Engine = field(init=False)
@@ -318,7 +320,8 @@ class Consumer:
         """The records of clauses, losses and damage, until all is taken out. No action is carried out."""
         yield from self._run(stop)
         yield from self._drain()
-        self.restored = self._take_out()
+        with self.leaving():
+            self.restored = self._take_out()
         yield from self._left()  # makes room for what END records, however busy the process was
         self.tracing.end()
         yield from self._left()
