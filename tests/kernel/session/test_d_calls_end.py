@@ -12,8 +12,9 @@ from gilk.targets.call_ends import CallEndFinder
 from gilk.targets.kernel.target import KernelTarget
 from tests.behaviour.advised import jumps
 from tests.behaviour.test_advice_tails import CHAIN, LEFT, MUTUAL
+from tests.kernel.session.d_programs import program as compiled_program
 from tests.kernel.session.d_programs import ran
-from tests.providers.test_calls_end import RESULTS, build
+from tests.providers.test_calls_end import AWAY, RESULTS, build
 
 pytestmark = pytest.mark.xdist_group("lab")
 WORK = "ls -lR /sys/bus /proc/self >/dev/null; uname -a >/dev/null; cat /proc/mounts >/dev/null; mkdir /d; rmdir /d"
@@ -53,6 +54,8 @@ def test_calls_of_functions_that_jump_to_one_another_are_nested(kernel: KernelTa
         *("path_put", "mntput", "mntput_no_expire", "dput", "getname", "putname", "kfree", "kmem_cache_free", "fput"),
         *("vfs_getattr", "vfs_getattr_nosec", "ksys_read", "__x64_sys_read", "mutex_lock_io", "iput", "terminate_walk"),
     )
+    there = {span.name for span in kernel.kernel.image.spans}
+    names = tuple(name for name in names if name in there)
     jumping = [name for name in names if goes_on(kernel, name)]
     assert {"path_put", "mntput", "__x64_sys_read"} <= set(jumping), jumping
     probes = ", ".join(f"fbt::{name}:entry, fbt::{name}:return" for name in names)
@@ -127,3 +130,21 @@ def test_uprobes_at_functions_that_jump_to_each_other_fire_once(kernel: KernelTa
     many = sum(n if n % 2 == 0 else 1000 * n for n in range(101))
     expected = sorted([-(3 + 2000 + 1), 4 + 3000 + 2 + 1000, many])
     assert results(kernel, program, "even", "odd") == {"even": expected, "odd": expected}
+
+
+def test_details_of_uprobes_tell_that_they_fire_at_a_jump_that_may_lead_anywhere(
+    kernel: KernelTarget, exchange: Path
+) -> None:  # fmt: skip
+    program = compiled(exchange, "away", AWAY)
+    text = "pid$target:a.out:away:return, pid$target:a.out:here:return { @ = count(); }"
+    consumer, target = compiled_program(kernel, text, [str(program)])
+    try:
+        found = {
+            probe.function: more.early for probe, more in consumer.probe_stabilities(consumer.enabled.probes.values())
+        }
+    finally:
+        assert consumer.machine is not None
+        consumer.machine.close()
+        kernel.link.spawn(["kill", "-KILL", str(target)], lambda _: None, lambda _: None).wait(60.0)
+    (said,) = found.pop("away")
+    assert said.startswith("away ends in a jump to wherever a pointer leads, at +0x") and found["here"] == ()

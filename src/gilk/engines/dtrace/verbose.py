@@ -52,6 +52,8 @@ def _early(enabled: Enabled, process: Target | None, kernel: Code | None) -> Ite
         for probe, made in enabled.in_kernel:
             if made.edge == "return" and made.function is not None and made.call is None:
                 yield probe.number, finder.of(loaded, analysis.function(made.function)).why
+            elif made.early:
+                yield probe.number, made.early
 
 
 def of_program(compiled: Compiled, program: ProgramText) -> ProgramStability:

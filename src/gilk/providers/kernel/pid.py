@@ -14,10 +14,10 @@ from gilk.image import demangle, lookup
 from gilk.image.model import FunctionSpan, Image
 from gilk.lang.d.probes import Description
 from gilk.providers.kernel.probe import HasKernel, HasUsers, KernelProbe
-from gilk.providers.pid import PlacesIn, places
+from gilk.providers.pid import places
 from gilk.splice.points import Point
 from gilk.targets.base import Loaded
-from gilk.targets.call_ends import CallEndFinder, SiteRole
+from gilk.targets.call_ends import CallEndFinder, CallEnds, SiteRole
 from gilk.targets.kernel.d_messages import INSTRUCTION, SiteKind, UserFire
 from gilk.targets.kernel.users import UserFile
 from gilk.values import dataclass
@@ -78,23 +78,22 @@ def _of_file(
     calls = CallEndFinder(code)
     for span, name, where in places(image, lambda: users.analysis(file), functions, description.name):
         start = image.offset_of(span.start)
-        steps = _steps(code, calls, span, name, where)
+        ends = _ends(code, calls, span) if name == "return" else None
+        steps = ((SiteRole.FIRES, point) for _, point in where)
+        if ends is not None:
+            steps = ((role, place.point) for role, place in ends.steps(left=True))
         user = tuple(_fires(image, file, name, start, steps))
         if user:
             key = (provider, file.loaded.name, demangle.readable(span.name), name)
-            yield KernelProbe(key, None, user=user, number=number << _FILE | span.start)
+            early = ends.why if ends is not None else ()
+            yield KernelProbe(key, None, user=user, number=number << _FILE | span.start, early=early)
 
 
-def _steps(
-    code: _FileCode, calls: CallEndFinder, span: FunctionSpan, name: str, where: PlacesIn
-) -> Iterator[tuple[SiteRole, Point]]:  # fmt: skip
-    """The points of a probe, with what is done at each: one at returns fires when the call is over."""
+def _ends(code: _FileCode, calls: CallEndFinder, span: FunctionSpan) -> CallEnds | None:
+    """The ends of calls of the function; None if it is a part of another."""
     (loaded,) = code.loaded()
-    function = code.analysis(loaded).function(span) if name == "return" else None
-    if function is None or function.whole:
-        yield from ((SiteRole.FIRES, point) for _, point in where)
-    else:
-        yield from ((role, place.point) for role, place in calls.of(loaded, function).steps(left=True))
+    function = code.analysis(loaded).function(span)
+    return None if function.whole else calls.of(loaded, function)
 
 
 def _fires(

@@ -64,7 +64,8 @@ class KernelProbe:
     through ``function``. ``point``: a tracepoint where it fires, instead of a function. ``user``: places in files that
     processes map, instead of either. ``row``: the table row of a probe that is made of an underlying one; ``number``
     tells several of one name apart. ``bios``: the probe fires for each bio that ends at the tracepoint. ``event``: an
-    event of tracefs, GROUP/NAME, whose record has the arguments, instead of a function."""
+    event of tracefs, GROUP/NAME, whose record has the arguments, instead of a function. ``early``: the reasons why it
+    fires at jumps of a function in ``user`` after which a call may go on."""
 
     key: Key
     function: FunctionSpan | None
@@ -76,6 +77,7 @@ class KernelProbe:
     bios: bool = False
     user: tuple[UserFire, ...] = ()
     event: str = ""
+    early: tuple[str, ...] = ()
 
 
 #: Makes the probes that a description means; none if it is about another provider.
