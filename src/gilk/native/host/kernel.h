@@ -4,8 +4,8 @@
  *
  * Need: interrupts are off. Then only an NMI can interrupt, no page table is freed, and the CPU stays the same.
  *
- * irq_work_queue() is the only kernel function that it calls; all else is inline, so that no instrument depends on a
- * function that is itself instrumented. Licensed like the runtime, which is compiled with it into one object: a module
+ * irq_work_queue() and sched_clock_cpu() are the only kernel functions that it calls; all else is inline, so that hardly
+ * an instrument depends on a function that is itself instrumented. Licensed like the runtime, which is compiled with it into one object: a module
  * takes both under the GPL, as section 3 of the LGPL has it.
  */
 #ifndef GILK_HOST_KERNEL_H
@@ -17,6 +17,7 @@
 #include <linux/pgtable.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/uaccess.h>
@@ -60,10 +61,20 @@ static inline gilk_u64 host_stamp(void)
 	return rdtsc();
 }
 
-/* The time up to the last tick or context switch: a newer figure would take the lock of the run queue. */
+/*
+ * The task's time on a processor. What it has run since the last tick or context switch is known without the lock of
+ * the run queue only if the scheduler's clock leaves nothing out (kernel/sched/core.c, update_rq_clock_task).
+ */
 static inline gilk_u64 host_thread_time(void)
 {
-	return current->se.sum_exec_runtime;
+	gilk_u64 told = current->se.sum_exec_runtime;
+#if !defined(CONFIG_IRQ_TIME_ACCOUNTING) && !defined(CONFIG_PARAVIRT_TIME_ACCOUNTING)
+	s64 since = sched_clock_cpu(raw_smp_processor_id()) - current->se.exec_start;
+
+	if (since > 0 && !is_idle_task(current))
+		told += since;
+#endif
+	return told;
 }
 
 /* Signals to the running task. Sending takes locks, so an irq_work sends them as soon as interrupts are on again. */
