@@ -13,10 +13,11 @@ import click
 
 from gilk.cli.failure import INTERRUPTED
 from gilk.cli.mangled import mangled_option
-from gilk.cli.running import Stop, carry_out, let_go_at_last
+from gilk.cli.running import Stop, carry_out, let_go_at_last, warned
 
 if TYPE_CHECKING:
     from gilk.api import experiments, runs
+from gilk.errors import TargetError
 from gilk.render.text import table
 
 
@@ -53,7 +54,8 @@ def run(file: Path, output: Path | None, machine: str | None, as_json: bool, qui
     if as_json:
         sys.stdout.flush()
         click.echo(json.dumps({"experiment": plan.name, "runs": [experiments.outcome(*each) for each in done]}))
-    return INTERRUPTED if stop() else 0
+    restored = all(report.restored is not False for _, report in done)
+    return INTERRUPTED if stop() else 0 if restored else TargetError.exit_status
 
 
 def _one(
@@ -64,6 +66,7 @@ def _one(
     running = experiments.prepare_experiment(plan, number)
     with let_go_at_last(running):
         result = carry_out(running, plan.duration, stop, silent, _shares_output(plan), stop)
+        warned(result, silent)
         return running, runs.report(result)
 
 

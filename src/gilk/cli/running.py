@@ -16,7 +16,8 @@ import click
 from gilk.cli.duration import Duration
 from gilk.cli.failure import INTERRUPTED
 from gilk.cli.progress import SOON, in_lines, progress, say, working
-from gilk.errors import UsageError
+from gilk.cli.unheard import hurry
+from gilk.errors import TargetError, UsageError
 
 if TYPE_CHECKING:
     from gilk.api import runs
@@ -42,7 +43,7 @@ class LaunchedEnd(Protocol):
 
 class Stop:
     """A flag that the first SIGINT, SIGTERM or SIGHUP sets, upon which a session ends in good order. The next signal
-    ends gilk at once, whatever it waits for, and the keeper undoes everything.
+    ends gilk within seconds, whatever it waits for (unheard.py), and the keeper undoes everything.
 
     A launched program that shares the terminal (``shared``) may handle the first SIGINT itself, so that signal does not
     count here. ``count`` is the number of signals that counted.
@@ -63,6 +64,8 @@ class Stop:
             if not self._at_once:
                 return
         self.count, self._last = self.count + 1, number
+        if self.count > 1:
+            hurry(number)
         if self._at_once or self.count == 2:
             self._end()
 
@@ -189,7 +192,7 @@ def carry_out_for_user(
         told = summed_up(report, result, stop, quiet or as_json)
         if not quiet and not as_json:
             click.echo(told.render(verbose=verbose), nl=False, err=launched)
-        status = exit_status(running, stop) if launched else 0
+        status = exit_status(running, stop) if launched else warned(result, quiet or as_json)
     if as_json:
         import json
 
@@ -198,6 +201,18 @@ def carry_out_for_user(
         sys.stdout.flush()
         click.echo(json.dumps(with_names(told.to_json())))
     return status
+
+
+def warned(result: runs.Result, silent: bool) -> int:
+    """The exit status of a command about processes that it has not launched: that of errors about targets if code is
+    not what it was, else 0. If nothing is printed otherwise (``silent``), the user is told here."""
+    if result.restored is not False:
+        return 0
+    if silent:
+        say("the code is NOT what it was before")
+        for note in result.notes:
+            say(note)
+    return TargetError.exit_status
 
 
 def summed_up(report: Callable[[runs.Result], Report], result: runs.Result, stop: Stop, silent: bool) -> Report:

@@ -14,7 +14,7 @@ import click
 from gilk.cli.asking import ask, one_target, target_options
 from gilk.cli.choosing import scope_options
 from gilk.cli.duration import Duration
-from gilk.cli.running import Stop, begun, exit_status, let_go_at_last
+from gilk.cli.running import Stop, begun, exit_status, let_go_at_last, warned
 from gilk.errors import GilkError, UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _as_tree(
             asked.note_images()
             asked.running.wait(None, stop, lambda _progress: None)
             result = asked.running.finish()
-            status = exit_status(asked.running, stop) if command else 0
+            status = exit_status(asked.running, stop) if command else warned(result, given["as_json"])
         found = asked.found(threshold)
     _print_tree(found, threshold, result, given, bool(command))
     return status

@@ -14,7 +14,7 @@ import click
 from gilk.cli.asking import one_target, target_options
 from gilk.cli.choosing import scope_options
 from gilk.cli.duration import Duration
-from gilk.cli.running import Stop, begun, exit_status, let_go_at_last
+from gilk.cli.running import Stop, begun, exit_status, let_go_at_last, warned
 
 if TYPE_CHECKING:
     from gilk.api.tops import Result, TopPeriod
@@ -47,7 +47,7 @@ def top(scope: tuple[str, ...], skip: tuple[str, ...], every: int, sort: str, **
             begun(running, stop, quiet)
             running.wait(None, stop, lambda _progress: None)
             result = running.finish()
-            status = exit_status(running, stop) if launched else 0
+            status = exit_status(running, stop) if launched else warned(result, given["as_json"])
     _print(running.whole(result), result, given, sort, launched)
     return status
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Ends a command that SIGINT, SIGTERM or SIGHUP does not reach, as it waits for a file system that does not answer.
+"""Ends a command that does not end by SIGINT, SIGTERM or SIGHUP, as it waits for something that does not answer.
 
-A system call that waits for such a file system, a network's or a target's own (FUSE), goes on waiting when a signal
-comes, unless the signal kills the process: so no handler runs. A thread looks whether that is so. When it ends the
-process, keepers take out what was put into targets, as after any other end of their client.
+A system call that waits for a file system, a network's or a target's own (FUSE), goes on waiting when a signal comes,
+unless the signal kills the process: so no handler runs. A thread looks whether that is so. The keeper of a target may
+hang in such a call, too, or be stopped: a user who has sent two signals does not wait for it either. When the thread
+ends the process, keepers take out what was put into targets, as after any other end of their client.
 """
 
 from __future__ import annotations
@@ -21,19 +22,33 @@ _LOOKS: Final = 5  # looks in which a signal has been waiting
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class _Asked:
+    number = 0  # the signal that the user has sent last, once that is the second
+
+
+def hurry(number: int) -> None:
+    """Have the process end within seconds by that signal, whatever it waits for."""
+    _Asked.number = number
+
+
 def watch() -> None:
     """Watch the process's first thread from now on, unless a limit on addresses leaves little room for a thread."""
     watcher(_watch)
 
 
 def _watch() -> None:
-    waiting, pause = 0, threading.Event()
+    unheard_for, asked_for, pause = 0, 0, threading.Event()
     while not pause.wait(_LOOK):
         number = unheard()
-        waiting = waiting + 1 if number else 0
-        if waiting == _LOOKS:
+        unheard_for = unheard_for + 1 if number else 0
+        asked_for = asked_for + 1 if _Asked.number else 0
+        if unheard_for == _LOOKS:
             say("a file system does not answer, and gilk does not wait for it any longer")
             os._exit(128 + number)
+        if asked_for == _LOOKS:
+            say("gilk does not wait for the process that holds the target: that one takes everything out, and if it "
+                "cannot, gilk restore does")  # fmt: skip
+            os._exit(128 + _Asked.number)
 
 
 def unheard() -> int:

@@ -123,8 +123,10 @@ def remarks_on_doubts(parts: Sequence[SessionOutcome]) -> list[str]:
 def restored_of(parts: Sequence[SessionOutcome], note: Callable[[str], object]) -> bool | None:
     """Whether all code is what it was; None if that is not known yet. ``note`` is called with the reasons if it is not
     True."""
-    if not all(part.goes_on or part.restored is True for part in parts):
-        note("the code of a process could not be compared with, or is not, what it was")
+    changed = dict.fromkeys(part.who for part in parts if not part.goes_on and part.restored is not True)
+    if changed:
+        note(f"the code of {', '.join(changed)} could not be compared with, or is not, what it was: gilk restore "
+             "takes what is gilk's out of a process")  # fmt: skip
         return False
     compared = {part.who for part in parts if not part.goes_on}  # targets that this run's last session has compared
     shared = list(dict.fromkeys(part.who for part in parts if part.goes_on and part.who not in compared))

@@ -21,7 +21,7 @@ _PRESENT_EVERY = 0.05  # seconds between looks whether a process still executes 
 
 @dataclass
 class Presence:
-    """``ended``: the numbers of processes that have ended, or execute another program."""
+    """``ended``: the numbers of processes that have ended, execute another program, or are held by nobody any more."""
 
     ended: set[int] = field(default_factory=set)
     _unseen: list[Unseen] = field(default_factory=list)
@@ -45,6 +45,9 @@ class Presence:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self.ended.add(process.pid)
+            elif not process.keeper.there and process.alive:
+                self.ended.add(process.pid)
+                remarks.append(forsaken(process.pid))
             elif present and not process.keeper.is_present() and not has_let_go(process.pid):
                 self.ended.add(process.pid)
                 remarks.append(f"process {process.pid} executed another program; its probes went with the old one")
@@ -70,6 +73,11 @@ class Presence:
             if len(self.ended) == len(processes):
                 raise
             notes.append(f"process {process.pid} ended before its probes were in")
+
+
+def forsaken(pid: int) -> str:
+    """A remark about a process whose keeper has been killed, or could not be reached."""
+    return f"process {pid} is held by nobody any more (keeper-gone): gilk restore {pid} puts its code right"
 
 
 def let_go(processes: Sequence[Process]) -> None:

@@ -41,6 +41,7 @@ from gilk.targets.without_program import check_program
 _T = TypeVar("_T")
 _PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
 _LOOKS = 5  # how often mappings are read that other sessions may be changing
+_RIGHT_AGAIN = "gilk restore puts its code right"
 _FAREWELL = 30.0  # seconds to wait for a keeper to undo everything; a slower one goes on by itself
 _AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # these wait for the program
 
@@ -71,7 +72,7 @@ class KeeperClient(Requests):
             self._await(name)
             (good, value), self.received = wire.receive(self._channel)
         except wire.ChannelClosed:
-            raise TargetError("keeper-gone", "the process that holds the target has gone") from None
+            raise TargetError("keeper-gone", "the process that holds the target has gone", _RIGHT_AGAIN) from None
         except TimeoutError:
             raise self._ended_by_us() from None
         except BaseException:
@@ -96,7 +97,7 @@ class KeeperClient(Requests):
         return TargetError(
             "keeper-gone",
             f"the process that holds the target did not answer within {_PATIENCE:.0f} s, and was ended",
-            "gilk restore puts its code right",
+            _RIGHT_AGAIN,
         )
 
     def follow(self, line: int) -> None:

@@ -21,7 +21,7 @@ _SIZES = {
     "dynvarsize": "dynamic variable size",
     "specsize": "speculation size",
 }
-_NOT_RESTORED = "the code of the process is not, or could not be compared with, what it was"
+_NOT_RESTORED = "the code of the process is not, or could not be compared with, what it was: see gilk restore"
 
 
 @dataclass

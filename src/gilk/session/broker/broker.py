@@ -307,6 +307,9 @@ class Broker:
 
     def _look_after(self) -> None:
         now = time.monotonic()
+        if not self._process.keeper.there:
+            self._failed = True  # clients see their lines close, and tell their users
+            return
         for connection in [one for one in self._connections.values() if not one.known and one.due < now]:
             self._part(connection)
         if self._session is not None:

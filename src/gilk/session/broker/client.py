@@ -127,7 +127,7 @@ class RemoteTracer(KeeperClient):
         reason then."""
         if is_going(self._pid):
             return TargetError("no-such-process", f"process {self._pid} has ended")
-        return TargetError("keeper-gone", why)
+        return TargetError("keeper-gone", why, "gilk restore puts its code right")
 
     def say(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
         """The broker's answer to a request. Raises TargetError `keeper-gone`, `no-such-process`, and what the broker
