@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Sizes of requests to disks, by the program that makes them, and the files that have most of the bytes.
  *
  *     gilk dtrace --on lab -s bitesize.d -c COMMAND

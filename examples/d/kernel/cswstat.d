@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Switches of tasks in each second: how many, and how long they take from the one to the next.
  *
  *     gilk dtrace --on lab -s cswstat.d -c COMMAND

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Programs that are executed, and those that could not be, as they come.
  *
  *     gilk dtrace --on lab -s execsnoop.d -c COMMAND

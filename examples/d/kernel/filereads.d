@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Bytes that were read, by program, directory and file.
  *
  *     gilk dtrace --on lab -s filereads.d -c COMMAND

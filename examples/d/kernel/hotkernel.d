@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Where processors are in the kernel, by samples: functions, modules, and the number of samples in user mode.
  *
  *     gilk dtrace --on lab -s hotkernel.d -c COMMAND

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Signals: from whom, to whom, and those that nobody minds.
  *
  *     gilk dtrace --on lab -s kill.d -c COMMAND

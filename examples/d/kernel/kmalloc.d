@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Memory that the kernel allocates, by size and by the function that allocates it.
  *
  *     gilk dtrace --on lab -s kmalloc.d -c COMMAND

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Where a program's threads wait in the kernel, and for how long in all.
  *
  *     gilk dtrace --on lab -s offcpu.d -c COMMAND PROGRAM

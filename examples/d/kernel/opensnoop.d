@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Files that any process opens, by the kernel's own copy of the name: also where the process has not touched it yet.
  *
  *     gilk dtrace --on lab -s opensnoop.d -c COMMAND

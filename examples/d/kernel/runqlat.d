@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* How long tasks that can run wait for a processor, by processor.
  *
  *     gilk dtrace --on lab -s runqlat.d -c COMMAND

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* How long processes live, by program, from when they begin to when their last thread ends.
  *
  *     gilk dtrace --on lab -s shortlived.d -c COMMAND

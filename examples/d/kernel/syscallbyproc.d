@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* System calls of all processes, by program, and the errors among them.
  *
  *     gilk dtrace --on lab -s syscallbyproc.d -c COMMAND

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S gilk-dtrace --on ssh:HOST -s
+#!/usr/bin/env -S gilk-dtrace -s
 /* Who wakes whom, and from where in the kernel.
  *
  *     gilk dtrace --on lab -s wakers.d -c COMMAND

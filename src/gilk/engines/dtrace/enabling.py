@@ -250,6 +250,10 @@ def _reason_there(description: Description, kernel: HasKernel) -> str:
         from gilk.providers.kernel import pid  # imported here: few programs need it
 
         return pid.missing(kernel.users, description)
+    if provider == "syscall":
+        from gilk.providers.kernel import syscall  # imported here, as pid
+
+        return syscall.missing(kernel, description)
     files = (_module(file) for file, name in IN_KERNEL.items() if name == provider)
     reason = next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
     if reason:

@@ -36,5 +36,14 @@ def probes(target: HasKernel, description: Description) -> Iterator[KernelProbe]
                 yield KernelProbe(("syscall", _MODULE, NAMES[number], side), span, "entry", number)
 
 
+def missing(target: HasKernel, description: Description) -> str:
+    """The reason why a description means no probes; "" if the kernel has what all of them need."""
+    ways = (way for side, way in WAYS.items() if fnmatch.fnmatchcase(side, description.name or "*"))
+    lacking = next((way for way in ways if _function(target, way) is None), "")
+    if not lacking:
+        return ""
+    return f"this kernel has no function {lacking}, which all system calls pass: use fbt::__x64_sys_NAME instead"
+
+
 def _function(target: HasKernel, name: str) -> FunctionSpan | None:
     return next((span for span in target.kernel.image.spans if span.name == name), None)
