@@ -34,6 +34,11 @@ CASES = {
 EACH_RUN = {"execsnoop", "hotkernel", "kill"}
 
 
+def test_scripts_run_by_their_names_on_this_machine() -> None:
+    firsts = {path.name: path.read_text().partition("\n")[0] for path in SCRIPTS.glob("*.d")}
+    assert firsts == dict.fromkeys(firsts, "#!/usr/bin/env -S gilk-dtrace -s") and firsts
+
+
 def test_every_script_has_a_case() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.d")} == CASES.keys()
 
