@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sentences, headings and names of tests have a subject: none begins with what, who, whose or of, unless it asks.
-Public class names are unique.
+"""Sentences, of comments as well, headings and names of tests have a subject: none begins with what, who, whose or of,
+unless it asks. Public class names are unique.
 
 Names that were given twice before this was a rule are listed below. The list may only shrink: a change removes the
 names that it makes unique, and adds none.
@@ -9,9 +9,12 @@ names that it makes unique, and adds none.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count, takewhile
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,20 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
             text = ast.get_docstring(node)
             if text is not None:
                 yield node.body[0].lineno, text
+
+
+def comments(path: Path) -> Iterator[str]:
+    """The comments of a file; lines of Python that follow one another are one comment."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        lines = {each.start[0]: each.string.lstrip("#: ") for each in tokens if each.type == tokenize.COMMENT}
+        starts = [number for number in lines if number - 1 not in lines]
+        for start in starts:
+            yield " ".join(lines[number] for number in takewhile(lines.__contains__, count(start)))
+    else:
+        for found in re.findall(r"/\*(.*?)\*/", text, re.DOTALL):
+            yield " ".join(line.strip().lstrip("* ") for line in found.splitlines()).strip()
 
 
 @pytest.mark.parametrize(
@@ -106,6 +123,14 @@ def test_sentences_of_docstrings_have_a_subject() -> None:
         for path in MODULES
         for line, text in docstrings(path)
         for sentence in openings(text)
+    ]
+    assert not wrong, "say who does what: " + "\n".join(wrong)
+
+
+def test_sentences_of_comments_have_a_subject() -> None:
+    files = (path for path in SOURCE.rglob("*") if path.suffix in (".py", ".c", ".h", ".S", ".js"))
+    wrong = [
+        f"{path.relative_to(ROOT)}: {each}" for path in files for text in comments(path) for each in openings(text)
     ]
     assert not wrong, "say who does what: " + "\n".join(wrong)
 

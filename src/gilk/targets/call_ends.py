@@ -37,9 +37,9 @@ class SiteRole(IntEnum):
     STAYS = 6
 
 
-#: What comes before all else at a place: a jump there is the next one.
+#: Roles that come before all else at a place: a jump there is the next one.
 COME_FIRST = frozenset((SiteRole.ENTERS, SiteRole.STAYS))
-#: What is done once at a place for the calls of all probes.
+#: Roles that a place has once, for the calls of all probes.
 STEPS = COME_FIRST | {SiteRole.ENDS, SiteRole.PASSES}
 
 

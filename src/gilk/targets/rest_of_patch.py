@@ -26,7 +26,7 @@ _DIRECTION: Final = 1 << 10
 _BY_LAHF: Final = 0xD5  # the flags that lahf and sahf move: SF, ZF, AF, PF, CF
 _STACK: Final = 1 << asm.RSP
 _JUMPS: Final = frozenset((Code.JMP_REL32_64, Code.JMP_REL8_64))
-#: What instruments do with registers alone: they compute in those that they have saved, or that are dead.
+#: Work of instruments with registers alone: they compute in those that they have saved, or that are dead.
 _COMPUTING: Final = frozenset(
     (
         Code.RDFSBASE_R64, Code.RDTSC, Code.SHL_RM64_IMM8, Code.OR_R64_RM64, Code.OR_RM64_R64, Code.AND_RM64_IMM32,
@@ -38,7 +38,7 @@ _STACK_POINTER: Final[int] = Register.RSP
 _AL: Final[int] = Register.AL
 _GS: Final[int] = Register.GS
 _OTHER_BASES: Final = frozenset((Register.FS, _GS))  # segments that do not begin at 0
-#: What restores vector registers from memory.
+#: Instructions that restore vector registers from memory.
 _RESTORING: Final = frozenset((Mnemonic.XRSTOR, Mnemonic.XRSTOR64, Mnemonic.FXRSTOR, Mnemonic.FXRSTOR64))
 _COMPARING: Final = frozenset((Mnemonic.CMP, Mnemonic.TEST, Mnemonic.BT))
 

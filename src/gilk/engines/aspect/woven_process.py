@@ -50,7 +50,7 @@ class WovenProcess:
         `tail-call`, TargetError `may-not-look`.
         """
         self.process, self.groups, self.of_threads, self._made = process, tuple(groups), tuple(of_threads), made
-        #: Of one that has joined by itself, how many seconds it had run by then.
+        #: The seconds that a process which has joined by itself had run by then.
         self.age: float | None = None
         self._file = file = with_types(file, process)
         self._aspects, self._layout = aspects, layout

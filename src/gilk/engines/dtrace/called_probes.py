@@ -17,7 +17,7 @@ from gilk.lang.types import Type
 #: Types of arguments by the names of provider and probe as in C.
 _Types = Mapping[tuple[str, str], tuple[Type, ...]]
 _CALL, _JUMP = 0xE8, 0xE9  # with a displacement of 32 bits behind it
-#: What takes the place of a call, and of a jump that is a call at the function's end: a return.
+#: The bytes that take the place of a call, and of a jump that is a call at the function's end: a return.
 _INSTEAD = {_CALL: bytes.fromhex("0f1f440000"), _JUMP: bytes.fromhex("c30f1f4000")}
 _PUSHED = {_CALL: 0, _JUMP: 8}  # bytes on the stack before the arguments there: none, or the address to return to
 _OWNER, _KIND = b"stapsdt\0", 3

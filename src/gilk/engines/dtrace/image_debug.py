@@ -26,7 +26,7 @@ class ImageDebug:
         self.variables = Variables(entries)
 
 
-#: What somebody still uses, by the path of the image and the state of its file.
+#: Debug information that is still in use, by the path of the image and the state of its file.
 _USED: Final[WeakValueDictionary[tuple[Path, tuple[int, ...]], ImageDebug]] = WeakValueDictionary()
 
 

@@ -9,7 +9,7 @@ from gilk.lang.d import tree
 from gilk.lang.facts import facts, union
 from gilk.lang.runtime import Does
 
-#: Of glibc's ucontext_t: its size at the most, where the registers begin, and how many there are.
+#: The most that glibc's ucontext_t takes, where its registers begin, and how many there are.
 _SIZE, _REGISTERS, _COUNT = 4096, 40, 23
 #: The place there of each register of struct gilk_regs (native/include/gilk.h): rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi,
 #: r8 to r15, rip and the flags; None for those that getcontext() does not save, because no call keeps them.

@@ -18,7 +18,7 @@
  *
  * Memory starts as zeroes. Whoever runs clauses has its own copy of the layout,
  * made when the program was planned, and never reads the one in page 0: that
- * may have been scribbled on. What else is read from here is bounded before use.
+ * may have been scribbled on. All else that is read from here is bounded before use.
  *
  * Principal buffers. Positions are counts of bytes, which only grow, and are taken
  * modulo the size (a power of two). Records take whole granules; each granule has a

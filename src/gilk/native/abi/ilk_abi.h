@@ -12,8 +12,8 @@
  *	E2BIG		the message, or what it asks for, is above a limit of HELLO
  *	ENOSPC		the answer does not fit into the buffer
  *	ENOMEM, EBUSY, ENXIO	as usual; EINTR only before anything was done
- * and then has done nothing. What happens to a single unit is told by its
- * `status`; the ioctl itself succeeds.
+ * and then has done nothing. The `status` of a single unit tells what happens
+ * to that; the ioctl itself succeeds.
  *
  * CLIENTS. An open file is a client. It owns arenas, counters, rings and units;
  * nobody else can name them. When its last descriptor is closed, however that

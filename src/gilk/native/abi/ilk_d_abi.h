@@ -15,7 +15,7 @@
  * pointer was (ilk_abi.h, struct gilk_call), calls ilk_fire, which keeps every register and the flags.
  *
  * ATTACH. When the site is come by, a group of the client's program runs. A site may have several; they run in the
- * order in which they were attached. What the event's arguments are:
+ * order in which they were attached. The arguments of the event:
  *	ENTRY	the six of a function, and four behind its return address
  *	RETURN	arg0 how far the site is behind `start`, arg1 the result
  *	CALL	at x64_sys_call(): the system call's own; of `choice` the one whose value is its number runs, or none
@@ -71,8 +71,8 @@
  * REAP frees the thread-local variables of tasks that have ended.
  *
  * MAPPED. The words by which code in user space is told, of ustack() and usym(), are a process, and above that, in the
- * upper half, one of its images: what it has mapped since it executed a program. Of each image that a clause has told
- * of, and of what it has mapped since, the driver tells once: the files of which code is mapped. Until then, at most until
+ * upper half, one of its images: what it has mapped since it executed a program. The driver tells once of each image
+ * that a clause has told of, and of what it has mapped since: the files of which code is mapped. Until then, at most until
  * the client is closed, the mappings stay, even if the process ends.
  *
  * A client has to say something, any message will do: a program whose client has said nothing for the seconds of the parameter
@@ -186,7 +186,7 @@ struct ilk_d_sites {
 
 #define ILK_D_DEEP 1u /* arg6 to arg9 are wanted */
 
-/* What an attachment is there for (see above, CALLS). */
+/* The purposes of an attachment (see above, CALLS). */
 #define ILK_D_FIRES 0
 #define ILK_D_RETURNS 1
 #define ILK_D_LEAVES 2

@@ -62,8 +62,8 @@ static inline gilk_u64 host_stamp(void)
 }
 
 /*
- * The task's time on a processor. What it has run since the last tick or context switch is known without the lock of
- * the run queue only if the scheduler's clock leaves nothing out (kernel/sched/core.c, update_rq_clock_task).
+ * The task's time on a processor. The part since the last tick or context switch is known without the lock of the run
+ * queue only if the scheduler's clock leaves nothing out (kernel/sched/core.c, update_rq_clock_task).
  */
 static inline gilk_u64 host_thread_time(void)
 {

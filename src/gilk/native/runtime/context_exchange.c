@@ -40,7 +40,7 @@ void gilk_show_whole(gilk_u64 context, gilk_u64 frame)
 	*rsp += 8 * field(frame, GILK_FRAME_DEPTH);
 }
 
-/* What the handler has changed is what the patch restores. */
+/* The patch restores what the handler has changed. */
 void gilk_hide_whole(gilk_u64 context, gilk_u64 frame)
 {
 	gilk_u64 *rsp = gilk_context_word(context, GILK_RSP_INDEX);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the addresses of patches stand for, and where displaced instructions have gone.
+ * The addresses that those of patches stand for, and where displaced instructions have gone.
  *
  * Ownership: the table is the client's. Need: gilk_params.places is not null.
  */

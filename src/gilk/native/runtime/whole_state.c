@@ -2,7 +2,7 @@
 /*
  * Follows the rest of a patch on paper, from where a signal has interrupted it: only what saves and restores registers,
  * flags and the stack pointer is looked at, and the instrument's work is passed over. Registers that the patch does not
- * restore are dead to the program, whatever they hold. What is not known ends it: the handler then sees what there is.
+ * restore are dead to the program, whatever they hold. An unknown instruction ends it: the handler then sees what there is.
  *
  * Handlers may run on small stacks, so values are noted as 16-bit numbers: where a value was when the thread was
  * interrupted.
@@ -69,7 +69,7 @@ static int is_stack_move(struct move move)
 	return move.opcode == LEA && move.reg == RSP;
 }
 
-/* What restores. */
+/* Instructions that restore. */
 
 static int is_flags_store(const gilk_u8 *at)
 {
@@ -230,7 +230,7 @@ static int step_jump(struct walk *walk, long distance)
 	return 1;
 }
 
-/* What a value is that was in a register or on the stack when the thread was interrupted. */
+/* The value that was in a register or on the stack when the thread was interrupted. */
 static gilk_u64 value_of(const struct walk *walk, u16 from)
 {
 	gilk_u64 *rsp = (gilk_u64 *)*gilk_context_word(walk->context, GILK_RSP_INDEX);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later
- * Drawing: a view is a stretch of time and how far down one has scrolled. What is narrower than a pixel is drawn as the
- * pixel it is in, once, so the work depends on the size of the window and not on that of the trace. */
+ * Drawing: a view is a stretch of time and how far down one has scrolled. Calls narrower than a pixel are drawn as the
+ * pixel they are in, once, so the work depends on the size of the window and not on that of the trace. */
 "use strict";
 
 const RULER = 22, HEAD = 20, ROW = 17, GAP = 6, LETTER = 6.62;
@@ -253,7 +253,7 @@ class View {
     return { track: found.track, lane, row, y: found.lanes[lane] + row * ROW };
   }
 
-  /** What is at a place of the canvas: {track} for the head of a thread, {track, call}, or null. */
+  /** The item at a place of the canvas: {track} for the head of a thread, {track, call}, or null. */
   at(x, y) {
     if (y < RULER) return null;
     const { start, end } = this.trace, slack = (this.to - this.from) / this.width;

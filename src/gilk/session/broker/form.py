@@ -8,7 +8,7 @@ from typing import Any, Final
 #: A type; a list with the form of its elements; or a dictionary with the forms of members that must be there.
 Form = Any
 _MOST: Final = 1 << 64  # numbers are printed, and some are added up
-#: What others say of a weaving, and of a window (engines/aspect/asking.py, api/windows.py).
+#: The answers of others about a weaving, and about a window (engines/aspect/asking.py, api/windows.py).
 WEAVING: Final[Form] = {
     "file": str, "began": float, "pids": [int], "aspects": [{"name": str, "on": bool, "matches": [int]}], "told": int,
 }  # fmt: skip

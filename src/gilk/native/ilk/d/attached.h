@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a program has attached: how much there is, and on which CPUs more is attached.
+ * The attachments of a program: how many there are, and on which CPUs more are made.
  *
  * A CPU may go offline and come back, and one may come that was not there. So there is something for each possible CPU,
  * and once a second (deadman.c) it is put in force where it is not. No callback of the kernel does that: one would wait

@@ -12,7 +12,7 @@
 
 #define ILK_D_FRAGMENTS 17u /* of a packet that are looked at; costs of helpers count on it */
 
-/* What stands before the bytes: how many of them there are, and how many the packet has. */
+/* The head of a packet: how many bytes follow, and how many the packet has. */
 struct packet_head {
 	u32 taken;
 	u32 length;

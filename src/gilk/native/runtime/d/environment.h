@@ -28,8 +28,8 @@ struct gd_environment {
 	char execname[64];
 	char root[256];
 	/*
-	 * Process numbers of the process and of the client: itself, its parent and so on, ended by 0. Of many, the
-	 * nearest and the last.
+	 * Process numbers of the process and of the client: itself, its parent and so on, ended by 0; the
+	 * nearest and the last if there are many.
 	 */
 	gd_u32 ancestors[2][GD_ANCESTORS];
 };

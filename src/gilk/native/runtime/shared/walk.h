@@ -51,7 +51,7 @@ struct gw_walk {
 /* Set copy.data to GW_COPY bytes of memory, and pid. Returns 0 if the walk may not copy memory. */
 static inline int gw_prepare(struct gw_walk *w);
 
-/* What can be read of the stack's page, which has been written below `sp`. */
+/* The readable part of the stack's page, which has been written below `sp`. */
 static inline struct gw_window gw_page(gilk_u64 sp)
 {
 	gilk_u64 size = GILK_PAGE - (sp & (GILK_PAGE - 1));
