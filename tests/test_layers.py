@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
+from tests.parsed import nodes
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gilk"
@@ -46,11 +47,6 @@ MODULES = {path.relative_to(SOURCE).with_suffix("").as_posix(): path for path in
 
 def layer_of(module: str) -> str:
     return module.split("/")[0]
-
-
-@functools.cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text())))
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:

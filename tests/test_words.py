@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parsed import nodes, tree
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gilk"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -55,7 +57,7 @@ def prose(markdown: str) -> Iterator[str]:
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """(line, text) of the docstrings of a module, its classes and its functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text is not None:
@@ -111,7 +113,7 @@ def test_names_of_tests_have_a_subject() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in (ROOT / "tests").rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and re.match(r"test_(what|who|whom|whose|of)_", node.name)
     }
     assert not found, "say what is tested, so that a colleague understands a failing test by its name"
@@ -136,7 +138,7 @@ def test_sentences_of_comments_have_a_subject() -> None:
 
 
 def test_every_module_has_a_docstring() -> None:
-    without = [str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+    without = [str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(tree(path))]
     assert not without, "say what these do"
 
 
@@ -144,7 +146,7 @@ def test_a_public_class_name_is_unique() -> None:
     names = Counter(
         node.name
         for path in MODULES
-        for node in ast.parse(path.read_text()).body
+        for node in tree(path).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     shared = {name for name, count in names.items() if count > 1}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parsed import nodes
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "gilk"
 MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
 _FLAGS = {"O_RDWR", "O_WRONLY", "O_CREAT", "O_TRUNC"}
@@ -51,7 +53,7 @@ WRITERS = {
 
 @functools.cache
 def opened_for_writing(path: Path) -> list[ast.Call]:
-    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call) and writes(node)]
+    return [node for node in nodes(path) if isinstance(node, ast.Call) and writes(node)]
 
 
 def writes(call: ast.Call) -> bool:
