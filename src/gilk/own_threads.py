@@ -22,18 +22,20 @@ _RESERVED: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # without any access, 
 
 def room_for(threads: int) -> int:
     """How many of so many more threads the limit on this process's addresses leaves room for (``ulimit -v``)."""
-    if not _is_limited():
+    if not is_limited():
         return threads
     stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
     each = _HEAP + (_STACK if stack == resource.RLIM_INFINITY else stack)
-    return next((number for number in range(threads, 0, -1) if _has_room(number * each)), 0)
+    return next((number for number in range(threads, 0, -1) if has_room(number * each)), 0)
 
 
-def _is_limited() -> bool:
+def is_limited() -> bool:
+    """Whether the number of this process's addresses is limited (``ulimit -v``)."""
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
-def _has_room(size: int) -> bool:
+def has_room(size: int) -> bool:
+    """Whether there are so many bytes of free addresses in one piece."""
     try:
         mmap.mmap(-1, size, flags=_RESERVED, prot=0).close()
     except (OSError, OverflowError, MemoryError):
@@ -52,7 +54,7 @@ def start(thread: threading.Thread) -> None:
 def watcher(watch: Callable[[], None]) -> threading.Thread | None:
     """Start a thread that calls ``watch``, and keeps no process from ending; None if a limit on addresses leaves too
     little for what else gilk needs."""
-    if _is_limited() and not _has_room(_SPARE):
+    if is_limited() and not has_room(_SPARE):
         return None
     thread = threading.Thread(target=watch, name=WATCHER, daemon=True)
     try:

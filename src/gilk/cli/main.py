@@ -19,6 +19,7 @@ import click
 
 from gilk.cli.failure import report
 from gilk.cli.ignored import hear_ignored_interrupts
+from gilk.cli.scarce import refuse_libraries
 from gilk.cli.unheard import watch
 from gilk.version import VERSION
 
@@ -147,6 +148,7 @@ def run(argv: Sequence[str] | None = None) -> int:
             os._exit(status)
 
     atexit.register(end)  # registered first, so it is called last
+    refuse_libraries()
     watch()
     hear_ignored_interrupts()
     status = main(argv)

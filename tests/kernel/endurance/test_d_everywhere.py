@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""D programs at every function of a busy kernel that can have probes: clauses as dear as they come, while NMIs come in,
-and two programs of which one goes while the other counts on."""
+"""A D program at every function of a busy kernel that can have probes: clauses as dear as they come, while NMIs come
+in."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ END_PROGRAM = [sys.executable, "-c", "import os; os.getsid(0)"]
 
 
 def started(kernel: KernelTarget, text: str) -> Consumer:
-    """A program that runs at nearly every function."""
-    consumer, _ = program(kernel, text, clausetime="400000", aggsize="16m", bufsize="1m")
+    """A program that runs at nearly every function. It is destructive, so that the driver does not abort it where the
+    machine is too busy for gilk."""
+    consumer, _ = program(kernel, text, clausetime="400000", aggsize="16m", bufsize="1m", destructive="")
     began = time.monotonic()
     refused = consumer.start()
     print(f"put in after {time.monotonic() - began:.0f} s")
@@ -130,19 +131,3 @@ def test_the_dearest_clauses_at_every_function_of_a_busy_kernel(guest: Guest, ke
     print(kinds, tables)
     assert kinds["Exited"] == 1 and tables == dict.fromkeys(("stacks", "programs", "joined", "copied", "results"), 9)
     assert consumer.restored is True
-
-
-def test_two_programs_share_every_function(guest: Guest, kernel: KernelTarget) -> None:
-    """The second finds the probes of the first in force, which stay when the first goes."""
-    first = started(kernel, "fbt::: { @ = count(); } syscall::getsid:entry { exit(0); }")
-    second = started(kernel, "fbt::: { @ = count(); } syscall::getpgid:entry { exit(0); }")
-    try:
-        with worked(guest):
-            assert events_of(first)["Exited"] == 1
-        end(first)
-        assert first.restored is None
-        guest.run(sys.executable, "-c", "import os; os.getpgid(0)")
-        assert events_of(second)["Exited"] == 1
-    finally:
-        end(second)
-    assert second.restored is True
