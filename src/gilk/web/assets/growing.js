@@ -3,32 +3,15 @@
 // with bars and as heat maps over time.
 
 import { flame } from "./flame.js";
-import { h, number, plural, s, short, show, table, times as firstAndLast } from "./dom.js";
+import { h, number, plural, s, short, table, times as firstAndLast } from "./dom.js";
 import { overTime, overTimeAsTable } from "./lines.js";
 
 const CELL = [14, 14]; // pixels of a heat map's cell
 const LEFT = 90; // pixels for the names of buckets
 const SHADES = 6;
-const shownIn = new WeakMap();
 
-// Show the aggregations if they have changed. Parts that were open stay open, and the focus stays where it was.
-export function renew(place, found) {
-  const text = JSON.stringify(found ?? []);
-  if (shownIn.get(place) === text) return;
-  const active = place.getRootNode().activeElement; // of the page, or of the notebook's widget
-  const focused = active?.closest?.("[data-of]");
-  const within = place.contains(active) && focused ? [focused.dataset.of, active.tagName] : null;
-  const open = new Map([...place.querySelectorAll("details")].map((each) => [each.dataset.of, each.open]));
-  show(place, aggregations(found));
-  for (const each of place.querySelectorAll("details")) each.open = open.get(each.dataset.of) ?? each.open;
-  if (within) {
-    const same = [...place.querySelectorAll("[data-of]")].find((each) => each.dataset.of === within[0]);
-    (within[1] === "SUMMARY" ? same?.querySelector("summary") : same)?.focus({ preventScroll: true });
-  }
-  shownIn.set(place, text);
-}
-
-function aggregations(found) {
+// What a D program has aggregated; null if that is nothing.
+export function aggregations(found) {
   const shown = (found ?? []).filter((one) => one.rows.length);
   if (!shown.length) return null;
   return h("section", { "aria-label": "Aggregations" }, h("h2", null, "Aggregations"), shown.map((one) =>
@@ -84,7 +67,7 @@ function distribution(one, row) {
   const most = Math.max(1, ...buckets.map((bucket) => Math.abs(bucket.count)));
   const total = buckets.reduce((sum, bucket) => sum + bucket.count, 0);
   const name = keyOf(row);
-  return h("figure", null, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
+  return h("figure", { "data-of": `rows of ${one.name} ${name}` }, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
     row.times?.length > 1 && buckets.length ? heat(`${one.name} ${name}`, name, row.times, buckets) : null,
     h("details", { "data-of": `counts of ${one.name} ${name}`, open: one.rows.length === 1 }, h("summary", null, "Counts"),
       table(`Distribution of ${one.name}, ${name}`, [

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { capital, duration, h, isMachine, lines, number, plural, s, short, show, table } from "./dom.js";
+import { capital, duration, h, isMachine, lines, number, plural, renew, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
-import { renew } from "./growing.js";
+import { aggregations } from "./growing.js";
 import { happened, written } from "./bars.js";
 import { follow, get, post } from "./talk.js";
 
@@ -17,12 +17,29 @@ export function sessionRows(sessions) {
   ], sessions);
 }
 
+// The parts of a session's page, and the members of its state that they show.
+const ABOVE = ["seconds", "hits", "records", "bytes", "drops", "cost", "trace", "report", "summing", "doing", "out", "end", "target", "planned", "stages",
+  "experiment", "folder"];
+const FIGURES = [
+  [["stages"], ({ stages }) => edges(stages?.edges ?? {})],
+  [["counts", "end", "now"], (of) => counts(of, of.now)],
+  [["latency"], ({ latency }) => latencies(latency ?? {})],
+  [["cost", "drops"], ({ cost, drops }) => costs(cost, drops)],
+  [["last"], ({ last }) => records(last ?? [])],
+  [["refused"], refusedPoints],
+];
+
+function pick(state, names) {
+  return Object.fromEntries(names.filter((name) => name in state).map((name) => [name, state[name]]));
+}
+
 export async function session(place, text) {
   const first = await get(`/session/${text}.json`);
-  const figures = h("div", { role: "region", "aria-label": "Figures" });
-  const outcome = h("div");
-  const above = h("div");
-  const grown = h("div");
+  const [outcome, above, grown] = [h("div"), h("div"), h("div")];
+  const places = FIGURES.map(() => h("div"));
+  const output = h("div");
+  const hasCommand = Boolean(first.workload && !first.aggregations); // then its output is less than the figures
+  const figures = h("div", { role: "region", "aria-label": "Figures" }, hasCommand ? [places, output] : [output, places]);
   const out = h("button", { class: "main", onclick: async () => {
     out.disabled = true;
     notice("");
@@ -63,16 +80,13 @@ export async function session(place, text) {
 
   function told(state) {
     out.disabled = Boolean(state.end) || isOut(state);
-    show(outcome, isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
-      : state.end ? h("p", { role: "status" }, "Taking everything out …")
-        : state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null);
+    renew(outcome, pick(state, ["end", "out", "report", "paused"]), ending);
     counting.told(state);
     const now = rates.of(state);
-    renew(grown, state.aggregations);
-    show(above, facts(state), traced(state), state.planned || state.stages?.instruments ? happened(state) : null, written(state));
-    const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), costs(state.cost, state.drops), records(state.last ?? []),
-      refusedPoints(state), ofInstruments ? printed(state) : null);
+    renew(grown, state.aggregations, aggregations);
+    renew(above, pick(state, ABOVE), (of) => [facts(of), traced(of), of.planned || of.stages?.instruments ? happened(of) : null, written(of)]);
+    renew(output, pick(state, ["printed", "bytes", "planned"]), (of) => printed(of, Boolean(first.aggregations)));
+    FIGURES.forEach(([names, make], at) => renew(places[at], pick({ ...state, now }, names), make));
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
@@ -105,6 +119,13 @@ function records(last) {
     ["Value", "number", (one) => one.text ?? one.value ?? ""],
     ...(last.some((one) => one.extra !== undefined) ? [["Second value", "number", (one) => one.extra ?? ""]] : []),
   ], last.toReversed()));
+}
+
+// How a session ends, or that it is paused; null while it goes on.
+function ending(state) {
+  return isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
+    : state.end ? h("p", { role: "status" }, "Taking everything out …")
+      : state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null;
 }
 
 // Whether everything is out while the report is still being made. An experiment puts it in again for its next repetition.
@@ -180,11 +201,11 @@ export function facts(state) {
 }
 
 // The last lines that a D program has printed.
-function printed(state) {
+function printed(state, isProgram) {
   if (state.printed === undefined || (state.planned && !state.printed && !state.planned.workload)) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
-    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
+    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": isProgram ? "Output of the program" : "Output of the workload" }, lines(state.printed)));
 }
 
 // The hits of each point per second, between two states that are a second apart; none of a session that is paused.
@@ -246,24 +267,22 @@ function percent(share) {
   return `${(100 * share).toFixed(share < 0.1 ? 2 : 0)} % of a processor`;
 }
 
-// What the probes have taken of the program, point by point. It stays open while it is drawn anew.
+// What the probes have taken of the program, point by point.
 function costs(cost, dropped) {
   if (!cost?.points.length) return null;
-  const place = h("details", { class: "cost", open: sessionStorage.getItem("cost open") === "yes",
-    ontoggle: () => sessionStorage.setItem("cost open", place.open ? "yes" : "no") },
-  h("summary", null, "What the probes cost"),
-  h("p", null, "About: the hits, times what a hit takes. That was measured on this machine, in a small program of gilk's own; it is the least that a hit takes. ",
-    cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes. ` : "",
-    dropped ? "Hits whose records were dropped are not in it." : ""),
-  table("Cost of each point", [
-    ["Point", "name", (one) => one.point],
-    ["Instrument", "lesser", (one) => one.instrument],
-    ["Hits", "number", (one) => number(one.hits)],
-    ["A hit", "number lesser", (one) => `${one.each_ns.toFixed(1)} ns`],
-    ["Together", "number", (one) => duration(one.ns)],
-  ], cost.points.slice(0, 50)),
-  cost.points.length > 50 ? h("p", null, "These are the 50 that have cost most.") : null);
-  return place;
+  return h("details", { class: "cost" },
+    h("summary", null, "What the probes cost"),
+    h("p", null, "About: the hits, times what a hit takes. That was measured on this machine, in a small program of gilk's own; it is the least that a hit takes. ",
+      cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes. ` : "",
+      dropped ? "Hits whose records were dropped are not in it." : ""),
+    table("Cost of each point", [
+      ["Point", "name", (one) => one.point],
+      ["Instrument", "lesser", (one) => one.instrument],
+      ["Hits", "number", (one) => number(one.hits)],
+      ["A hit", "number lesser", (one) => `${one.each_ns.toFixed(1)} ns`],
+      ["Together", "number", (one) => duration(one.ns)],
+    ], cost.points.slice(0, 50)),
+    cost.points.length > 50 ? h("p", null, "These are the 50 that have cost most.") : null);
 }
 
 function latencies(found) {
@@ -277,7 +296,7 @@ function histogram(name, each) {
   const [low, high] = [used[0][0], used[used.length - 1][0]];
   const most = Math.max(...each.octaves);
   const rows = each.octaves.slice(low, high + 1).map((count, at) => [range(low + at), count]);
-  return h("figure", null,
+  return h("figure", { "data-of": `times of ${name}` },
     h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}: half take about ${duration(each.p50)} or less; 90 %: ${duration(each.p90)}; `
       + `99 %: ${duration(each.p99)}`),
     table(`Times of ${name}`, [
