@@ -21,9 +21,11 @@ _PRESENT_EVERY = 0.05  # seconds between looks whether a process still executes 
 
 @dataclass
 class Presence:
-    """``ended``: the numbers of processes that have ended, or execute another program."""
+    """``ended``: the numbers of processes that have ended, or execute another program; ``moved``: those of the
+    latter."""
 
     ended: set[int] = field(default_factory=set)
+    moved: set[int] = field(default_factory=set)
     _unseen: list[Unseen] = field(default_factory=list)
     _looked: float = 0.0
 
@@ -47,6 +49,7 @@ class Presence:
                 self.ended.add(process.pid)
             elif present and not process.keeper.is_present() and not has_let_go(process.pid):
                 self.ended.add(process.pid)
+                self.moved.add(process.pid)
                 remarks.append(f"process {process.pid} executed another program; its probes went with the old one")
         return remarks
 

@@ -26,6 +26,7 @@ from gilk.web.costing import Costing
 from gilk.web.frames import Answers, Message, ServerChannel, ServerEnded, answered, told
 from gilk.web.grants import Grants, taken
 from gilk.web.pace import Pace
+from gilk.web.standing import MOVED, still
 from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
@@ -92,7 +93,8 @@ class SessionHost:
             self.said.over = True
 
     def _send(self, running: LiveRun, progress: Progress) -> None:
-        self._channel.send({"state": state_of(running, progress, self.costing)})
+        stopped = still(process.pid for process in running.processes)
+        self._channel.send({"state": {**state_of(running, progress, self.costing), "still": stopped}})
 
 
 def state_of(running: LiveRun, progress: Progress, costing: Costing) -> Json:
@@ -121,7 +123,7 @@ def switched(running: LiveRun, paused: bool) -> Json:
 
 def why_over(running: LiveRun) -> Json:
     """The reason why a run is over, for its state, if it is not the usual one."""
-    return {"over": SPENT} if running.is_spent else {}
+    return {"over": SPENT} if running.is_spent else {"over": MOVED} if running.has_moved else {}
 
 
 def latency(running: LiveRun) -> Json:
@@ -176,7 +178,8 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
             result = report(running.sum_up(summing.tell)).to_json()
             progress.records = result["records"]  # the last ones have only now been read
             host.costing.look(running)
-            channel.send({"state": {**state_of(running, progress, host.costing), **spent, "report": result}})
+            state = state_of(running, progress, host.costing)
+            channel.send({"state": {**state, **spent, "still": [], "report": result}})
 
 
 def leave(number: int, _frame: FrameType | None) -> None:

@@ -80,7 +80,7 @@ export async function session(place, text) {
 
   function told(state) {
     out.disabled = Boolean(state.end) || isOut(state);
-    renew(outcome, pick(state, ["end", "out", "report", "paused"]), ending);
+    renew(outcome, pick(state, ["end", "out", "report", "paused", "still"]), ending);
     counting.told(state);
     const now = rates.of(state);
     renew(grown, state.aggregations, aggregations);
@@ -125,7 +125,14 @@ function records(last) {
 function ending(state) {
   return isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
     : state.end ? h("p", { role: "status" }, "Taking everything out …")
-      : state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null;
+      : [state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null,
+        (state.still ?? []).map((one) => h("p", { role: "status" }, standing(one)))];
+}
+
+// Why a process stands still, and what lets it go on.
+function standing(one) {
+  return one.tracer ? `Process ${one.pid} stands still: a debugger has stopped it, process ${one.tracer} (${one.name}). Probes fire again when that lets it go on.`
+    : `Process ${one.pid} stands still: a signal has stopped it, such as SIGSTOP or Ctrl-Z. Probes fire again when it goes on, as by kill -CONT ${one.pid}.`;
 }
 
 // Whether everything is out while the report is still being made. An experiment puts it in again for its next repetition.
