@@ -158,6 +158,17 @@ export function number(value) {
   return value.toLocaleString("en-US").replaceAll(",", "\u202f");
 }
 
+// How many records were dropped, of all that there were: those that were kept are `records`, undefined or null if that is not
+// known. Drops are loud.
+export function dropped(drops, records) {
+  const share = records === undefined || records === null ? "" : ` (${percentOf(drops / (drops + records))} of all)`;
+  return drops ? h("strong", { class: "loud" }, `${number(drops)}${share}`) : number(0);
+}
+
+function percentOf(share) {
+  return share < 0.001 ? "less than 0.1 %" : `${(100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0)} %`;
+}
+
 // A number with three figures and a unit, such as 1.23 M; the exact number belongs in the title.
 export function short(value) {
   for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { capital, duration, h, isMachine, lines, number, plural, renew, s, short, show, table } from "./dom.js";
+import { capital, dropped, duration, h, isMachine, lines, number, plural, renew, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { aggregations } from "./growing.js";
 import { happened, written } from "./bars.js";
@@ -12,7 +12,7 @@ export function sessionRows(sessions) {
     ["Session", "told", (one) => [h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`),
       h("div", { class: "hint" }, lines(one.requests.join(", ").trim()))]],
     ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
-    ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
+    ["Dropped", "number lesser", (one) => dropped(one.drops ?? 0, one.records)],
     ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.paused ? "paused" : "goes on")],
   ], sessions);
 }
@@ -23,7 +23,7 @@ const ABOVE = ["seconds", "hits", "records", "bytes", "drops", "cost", "trace", 
 const FIGURES = [
   [["stages"], ({ stages }) => edges(stages?.edges ?? {})],
   [["counts", "end", "now"], (of) => counts(of, of.now)],
-  [["latency"], ({ latency }) => latencies(latency ?? {})],
+  [["latency", "drops"], ({ latency, drops }) => latencies(latency ?? {}, drops)],
   [["cost", "drops"], ({ cost, drops }) => costs(cost, drops)],
   [["last"], ({ last }) => records(last ?? [])],
   [["refused"], refusedPoints],
@@ -200,11 +200,13 @@ export function traced(state) {
 // Instruments that only make records count no hits.
 export function facts(state) {
   const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits || !state.records ? state.hits : undefined], ["records", state.records],
-    ["bytes printed", state.bytes], ["dropped", state.drops ?? 0],
+    ["bytes printed", state.bytes], ["dropped", dropped(state.drops ?? 0, state.records)],
     ["taken by probes", state.cost ? `about ${duration(state.cost.ns)} (${percent(state.cost.share)})` : undefined]]
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => [name, typeof value === "number" ? number(value) : value]);
-  return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  return [h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
+    state.drops && state.hits !== undefined ? h("p", { role: "status" }, "Records were dropped: they came faster than gilk took them. Hits are all there. Times and records lack those calls; "
+      + "fewer points, or count in place of time, make fewer records.") : null];
 }
 
 // The last lines that a D program has printed.
@@ -292,19 +294,20 @@ function costs(cost, dropped) {
     cost.points.length > 50 ? h("p", null, "These are the 50 that have cost most.") : null);
 }
 
-function latencies(found) {
+function latencies(found, drops) {
   const rows = Object.entries(found).filter(([, each]) => each.calls);
   if (!rows.length) return null;
-  return h("section", null, h("h2", null, "Times of calls"), rows.map(([name, each]) => histogram(name, each)));
+  return h("section", null, h("h2", null, "Times of calls"), rows.map(([name, each]) => histogram(name, each, drops)));
 }
 
-function histogram(name, each) {
+// With drops, calls are missing, perhaps more of short ones than of long ones.
+function histogram(name, each, drops) {
   const used = each.octaves.map((count, bits) => [bits, count]).filter(([, count]) => count);
   const [low, high] = [used[0][0], used[used.length - 1][0]];
   const most = Math.max(...each.octaves);
   const rows = each.octaves.slice(low, high + 1).map((count, at) => [range(low + at), count]);
   return h("figure", { "data-of": `times of ${name}` },
-    h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}: half take about ${duration(each.p50)} or less; 90 %: ${duration(each.p90)}; `
+    h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}${drops ? " that were recorded; others were dropped. Of the recorded ones" : ":"} half take about ${duration(each.p50)} or less; 90 %: ${duration(each.p90)}; `
       + `99 %: ${duration(each.p99)}`),
     table(`Times of ${name}`, [
       ["Time", "", ([text]) => text],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The line at the top of each page: the sessions that go on, what they have dropped, and what probes and gilk's own work cost.
 
-import { h, number, plural, renew, show } from "./dom.js";
+import { dropped, h, plural, renew, show } from "./dom.js";
 import { get } from "./talk.js";
 
 const EVERY = 2000; // ms
@@ -75,7 +75,7 @@ function clock(time) {
 
 function words(now) {
   if (!now.sessions) return null;
-  return h("span", null, `${plural(now.sessions, "session")}, ${number(now.drops)} dropped`,
+  return h("span", null, `${plural(now.sessions, "session")}, `, dropped(now.drops, now.records), " dropped",
     before && now.at > before.at ? `; of a processor, ${now.unknown === now.sessions ? "" : `probes take ${now.unknown ? "at least " : ""}${share(now, "probes")}, `}gilk ${now.unknown === now.sessions ? "takes " : ""}${share(now, "processor")}` : "");
 }
 
