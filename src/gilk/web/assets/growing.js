@@ -68,13 +68,19 @@ function distribution(one, row) {
   const total = buckets.reduce((sum, bucket) => sum + bucket.count, 0);
   const name = keyOf(row);
   return h("figure", { "data-of": `rows of ${one.name} ${name}` }, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
-    row.times?.length > 1 && buckets.length ? heat(`${one.name} ${name}`, name, row.times, buckets) : null,
+    heatOverTime(`${one.name} ${name}`, name, row.times, buckets),
     h("details", { "data-of": `counts of ${one.name} ${name}`, open: one.rows.length === 1 }, h("summary", null, "Counts"),
       table(`Distribution of ${one.name}, ${name}`, [
         ["From", "number", (bucket) => bucket.bucket.trim()],
         ["Count", "number", (bucket) => number(bucket.count)],
         ["Share", "", (bucket) => bar(Math.abs(bucket.count) / most)],
       ], buckets)));
+}
+
+// The heat map of a distribution whose looks are `times`; null until there are two. `of` names it among all parts of the page.
+// The buckets are {value, bucket: its text}.
+export function heatOverTime(of, name, times, buckets) {
+  return times?.length > 1 && buckets.length ? heat(of, name, times, buckets) : null;
 }
 
 // A heat map: value up, time to the right. A darker cell has got more since the reading before, on a logarithmic scale.
@@ -85,7 +91,7 @@ function heat(of, name, times, buckets) {
   const at = new Map(rows.map((bucket, place) => [bucket.value, place]));
   const cells = times.flatMap((time, column) => time.more.filter(([value, count]) => count > 0 && at.has(value)).map(([value, count]) =>
     s("rect", { class: `shade${shade(count, most)}`, x: LEFT + column * CELL[0], y: at.get(value) * CELL[1], width: CELL[0] - 1, height: CELL[1] - 1 },
-      s("title", null, `${number(count)} from ${said(value)} at ${time.seconds} s`))));
+      s("title", null, `${number(count)} from ${rows[at.get(value)].bucket.trim()} at ${time.seconds} s`))));
   const label = `Heat map of ${name}: value up, time to the right, ${times[0].seconds} s to ${times[times.length - 1].seconds} s`;
   return h("div", null,
     h("div", { class: "heatmap", "data-of": `map of ${of}`, tabindex: 0, role: "region", "aria-label": label },

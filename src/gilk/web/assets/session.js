@@ -3,7 +3,8 @@
 
 import { capital, dropped, duration, h, isMachine, lines, number, plural, renew, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
-import { aggregations } from "./growing.js";
+import { aggregations, heatOverTime } from "./growing.js";
+import { overTime } from "./lines.js";
 import { happened, written } from "./bars.js";
 import { follow, get, post } from "./talk.js";
 
@@ -297,7 +298,16 @@ function costs(cost, dropped) {
 function latencies(found, drops) {
   const rows = Object.entries(found).filter(([, each]) => each.calls);
   if (!rows.length) return null;
-  return h("section", null, h("h2", null, "Times of calls"), rows.map(([name, each]) => histogram(name, each, drops)));
+  return h("section", null, h("h2", null, "Times of calls"), callsOverTime(rows, drops), rows.map(([name, each]) => histogram(name, each, drops)));
+}
+
+// The calls in each second, of the functions with most.
+function callsOverTime(rows, drops) {
+  const grown = rows.filter(([, { times }]) => times?.length > 2).map(([name, { times }]) => [name, times.slice(1).map((look, at) =>
+    ({ seconds: look.seconds, value: Math.round(look.more.reduce((sum, [, count]) => sum + count, 0) / (look.seconds - times[at].seconds)) }))]);
+  if (!grown.length) return null;
+  const what = drops ? "Recorded calls in a second" : "Calls in a second";
+  return h("section", null, h("h3", null, what), overTime(what.toLowerCase(), grown));
 }
 
 // With drops, calls are missing, perhaps more of short ones than of long ones.
@@ -306,9 +316,11 @@ function histogram(name, each, drops) {
   const [low, high] = [used[0][0], used[used.length - 1][0]];
   const most = Math.max(...each.octaves);
   const rows = each.octaves.slice(low, high + 1).map((count, at) => [range(low + at), count]);
+  const buckets = rows.map((_, at) => ({ value: low + at, bucket: low + at ? duration(2 ** (low + at - 1)) : "0 ns" }));
   return h("figure", { "data-of": `times of ${name}` },
     h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}${drops ? " that were recorded; others were dropped. Of the recorded ones" : ":"} half take about ${duration(each.p50)} or less; 90 %: ${duration(each.p90)}; `
       + `99 %: ${duration(each.p99)}`),
+    heatOverTime(`times of ${name}`, `the times of ${name}`, each.times, buckets),
     table(`Times of ${name}`, [
       ["Time", "", ([text]) => text],
       ["Calls", "number", ([, count]) => number(count)],
