@@ -6,7 +6,7 @@ from __future__ import annotations
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.trace.d.events import Column, Snapshot, SnapshotRow
 from gilk.trace.d.values import Distribution, Integer, Text, Value
-from gilk.web.growing import MOST_GROWING, MOST_ROWS, TIMES, GrowingAggregations
+from gilk.web.growing import MOST_GROWING, MOST_ROWS, TIMES, GrowingAggregations, GrowingLatencies
 
 QUANTIZE = Aggregating(Function.QUANTIZE)
 
@@ -74,3 +74,26 @@ def test_the_final_aggregation_replaces_the_growing_one() -> None:
     growing.finish(snapshot("c", Function.COUNT, [("a", Integer(7))]))
     growing.finish(snapshot("d", Function.COUNT, [("a", Integer(7))], columns=2))
     assert [(one["name"], one["rows"][0]["values"]) for one in growing.shown()] == [("c", [7])]
+
+
+def calls(**octaves: list[int]) -> dict[str, dict[str, object]]:
+    return {name: {"calls": sum(counts), "octaves": counts} for name, counts in octaves.items()}
+
+
+def test_times_of_calls_grow_once_a_second() -> None:
+    growing = GrowingLatencies()
+    growing.of(calls(f=[0, 2]), 0.1)
+    growing.of(calls(f=[0, 3]), 0.5)
+    found = growing.of(calls(f=[1, 7, 4]), 1.2)["f"]
+    assert found["calls"] == 12
+    assert found["times"] == [{"seconds": 0.1, "more": [[1, 2]]}, {"seconds": 1.2, "more": [[0, 1], [1, 5], [2, 4]]}]
+
+
+def test_a_function_that_comes_to_have_most_calls_has_no_burst() -> None:
+    growing = GrowingLatencies()
+    names = [f"f{n}" for n in range(MOST_GROWING)]
+    growing.of(calls(late=[1], **{name: [9] for name in names}), 0.1)
+    growing.of(calls(late=[50], **{name: [9] for name in names}), 1.1)
+    found = growing.of(calls(late=[53], **{name: [9] for name in names}), 2.1)
+    assert found["late"]["times"] == [{"seconds": 1.1, "more": []}, {"seconds": 2.1, "more": [[0, 3]]}]
+    assert [len(found[name]["times"]) for name in names] == [3] * (MOST_GROWING - 1) + [1]

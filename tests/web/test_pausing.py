@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,6 +91,19 @@ def test_a_session_that_ends_while_it_is_paused(page: Page, window: Served, loop
     assert actual["width"] < planned["width"] / 2  # up to the end it would be four fifths
     refused = asking.post("/session/pause", session=begun["number"], paused=False)
     assert refused["error"]["slug"] == "session-over"
+
+
+def test_a_page_says_that_its_process_stands_still(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:entry=count"])
+    opened(page, window, f"/session/{begun['number']}")
+    said = page.get_by_role("status").filter(has_text=f"Process {loop.pid} stands still: a signal has stopped it")
+    expect(said).to_have_count(0)
+    os.kill(loop.pid, signal.SIGSTOP)
+    expect(said).to_contain_text(f"kill -CONT {loop.pid}")
+    suits(page, "a process that stands still")
+    os.kill(loop.pid, signal.SIGCONT)
+    expect(said).to_have_count(0)
+    asking.post("/session/end", session=begun["number"])
 
 
 def test_python_that_does_the_same_says_how_to_pause(loop: Loop, asking: Asking) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -16,12 +17,15 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.behaviour.harness import Loop, differences, leftovers, run_gilk, wait_for
-from tests.programs.build import build
+from tests.programs.build import build, compile_text
 from tests.seldom import seldom
 from tests.web.served import PATIENCE, Asking, clean, served
 from tests.web.spoken import birth_of
 
 REQUESTS = ["dispatch:blocks=count", "ackermann:entry=time"]
+LIBC = ctypes.CDLL(None, use_errno=True)
+SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17  # ptrace(2)
+WALL = 0x40000000  # waitpid(2): also of processes that are no children
 
 
 @pytest.fixture
@@ -166,6 +170,82 @@ def test_the_end_of_a_target_is_shown(tmp_path: Path) -> None:
         program.kill()
         last = list(updates(asking, begun["number"]))[-1]
     assert last["end"] == "its target has ended" and "report" in last
+
+
+EXECUTES = """
+#include <stdio.h>
+#include <unistd.h>
+int work(int n) { return n + 1; }
+int main(int count, char **words) {
+    int found = 0;
+    for (int letter; (letter = getchar()) != EOF;) {
+        found += work(letter);
+        if (letter == 'x') execv("/proc/self/exe", words);
+    }
+    return found < count;
+}
+"""
+
+
+def test_a_target_that_executes_another_program_is_told_from_one_that_has_ended(tmp_path: Path) -> None:
+    """The new program goes on, and is left alone."""
+    words = [compile_text(tmp_path, "executes", EXECUTES, "-O0")]
+    with (
+        subprocess.Popen(words, stdin=subprocess.PIPE, bufsize=0) as program,
+        served(tmp_path, "--pid", str(program.pid)) as window,
+    ):
+        assert program.stdin is not None
+        asking = Asking(window)
+        begun = asking.post("/session", target=asking.target(program.pid), requests=["work:entry=count"])
+        program.stdin.write(b"x")
+        last = list(updates(asking, begun["number"]))[-1]
+        assert last["end"] == "its target has executed another program, and the probes went with the old one"
+        assert "report" in last and last["still"] == [] and program.poll() is None
+        assert not leftovers(program.pid) and not differences(program.pid)
+        program.stdin.close()
+
+
+class Stopping:
+    """Stops a process, as a debugger or a signal does, and lets it go on."""
+
+    def __init__(self, pid: int, debugger: bool) -> None:
+        self._pid, self._debugger = pid, debugger
+
+    @property
+    def told(self) -> dict[str, Any]:
+        mine = {"tracer": os.getpid(), "name": Path(f"/proc/{os.getpid()}/comm").read_text().strip()}
+        return {"pid": self._pid, **(mine if self._debugger else {"tracer": 0, "name": ""})}
+
+    def stop(self) -> None:
+        if self._debugger:
+            assert LIBC.ptrace(SEIZE, self._pid, None, None) == LIBC.ptrace(INTERRUPT, self._pid, None, None) == 0
+            os.waitpid(self._pid, WALL)
+        else:
+            os.kill(self._pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if self._debugger:
+            assert LIBC.ptrace(DETACH, self._pid, None, None) == 0
+        else:
+            os.kill(self._pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("debugger", [False, True])
+def test_a_target_that_stands_still_is_shown_so(loop: Loop, asking: Asking, debugger: bool) -> None:
+    stopping = Stopping(loop.pid, debugger)
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=REQUESTS)
+    states = updates(asking, begun["number"])
+    next(state for state in states if state.get("hits", 0) > 0 and state["still"] == [])
+    stopping.stop()
+    stopped = next(state for state in states if state["still"])
+    assert stopped["still"] == [stopping.told]
+    again = next(state for state in states if state["seconds"] > stopped["seconds"])
+    later = next(state for state in states if state["seconds"] > again["seconds"] + 0.5)
+    assert later["still"] and later["hits"] == again["hits"]
+    stopping.go_on()
+    next(state for state in states if not state["still"] and state["hits"] > again["hits"])
+    asking.post("/session/end", session=begun["number"])
+    assert list(states)[-1]["still"] == [] and clean(loop)
 
 
 def test_a_connection_without_the_token_is_closed(loop: Loop, asking: Asking) -> None:

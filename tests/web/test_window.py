@@ -268,6 +268,23 @@ def test_a_session_is_run_by_keyboard(page: Page, window: Served, loop: Loop) ->
     assert clean(loop)
 
 
+def test_times_of_calls_are_shown_over_time(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=["ackermann:entry=time"])
+    opened(page, window, f"/session/{begun['number']}")
+    expect(page.get_by_role("img", name=re.compile("^Lines of (recorded )?calls in a second"))).to_be_visible()
+    figure = page.locator("figure")
+    expect(figure.get_by_role("img", name="Heat map of the times of ackermann")).to_be_visible()
+    figure.get_by_text("Over time, as a table").click()
+    suits(page, "times of calls over time")
+    narrow(page, "times of calls over time")
+    over = asking.post("/session/end", session=begun["number"])["latency"]["ackermann"]
+    expect(page.get_by_role("heading", name="It is over")).to_be_visible()
+    heads = figure.get_by_role("table", name="the times of ackermann over time").locator("thead th")
+    expect(heads).to_have_text(["From", *(f"{look['seconds']:g} s" for look in over["times"])])
+    seen = [sum(count for _, count in look["more"]) for look in over["times"]]
+    assert len(seen) > 2 and 0 < sum(seen) <= over["calls"] and clean(loop)
+
+
 def test_a_new_page_gets_the_focus_for_readers_who_use_the_keyboard(page: Page, window: Served) -> None:
     opened(page, window, "/")
     page.keyboard.press("?")

@@ -27,14 +27,15 @@ from gilk.targets.forked import ForkedCopy, forked_copy
 from gilk.targets.process import Process
 from gilk.targets.restore import restore
 from gilk.targets.selecting import PatternPid
+from gilk.targets.standing import StandingStill, standing_still
 from gilk.targets.startup import start
 
 if TYPE_CHECKING:
     from gilk.session.advised_session import AdvisedSession
 
 __all__ = [
-    "BlockView", "ClientSession", "ForkedCopy", "FunctionView", "Loaded", "Place", "Probe", "Target", "attach",
-    "forked_copy", "launch", "restore",
+    "BlockView", "ClientSession", "ForkedCopy", "FunctionView", "Loaded", "Place", "Probe", "StandingStill", "Target",
+    "attach", "forked_copy", "launch", "restore", "standing_still",
 ]  # fmt: skip
 
 

@@ -21,9 +21,11 @@ _PRESENT_EVERY = 0.05  # seconds between looks whether a process still executes 
 
 @dataclass
 class Presence:
-    """``ended``: the numbers of processes that have ended, execute another program, or are held by nobody any more."""
+    """``ended``: the numbers of processes that have ended, execute another program, or are held by nobody any more;
+    ``moved``: those that execute another program."""
 
     ended: set[int] = field(default_factory=set)
+    moved: set[int] = field(default_factory=set)
     _unseen: list[Unseen] = field(default_factory=list)
     _looked: float = 0.0
 
@@ -45,12 +47,15 @@ class Presence:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self.ended.add(process.pid)
+            elif has_let_go(process.pid):
+                continue
+            elif (present or not process.keeper.there) and not process.keeper.is_present():
+                self.ended.add(process.pid)
+                self.moved.add(process.pid)
+                remarks.append(f"process {process.pid} executed another program; its probes went with the old one")
             elif not process.keeper.there and process.alive:
                 self.ended.add(process.pid)
                 remarks.append(forsaken(process.pid))
-            elif present and not process.keeper.is_present() and not has_let_go(process.pid):
-                self.ended.add(process.pid)
-                remarks.append(f"process {process.pid} executed another program; its probes went with the old one")
         return remarks
 
     def have_ended(self, processes: Sequence[Process]) -> bool:

@@ -276,6 +276,11 @@ class Run:
             return self.elsewhere.status is not None
         return self._presence.have_ended(self.processes)
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether the run is over, and one of its processes executes another program, where no probes are."""
+        return self._presence.have_ended(self.processes) and bool(self._presence.moved)
+
     def _drain(self) -> float:
         """Take all records; returns how many seconds to wait until the next time."""
         self._drained = time.monotonic()

@@ -46,7 +46,7 @@ def main() -> None:
         grants.check_process(pid, born)  # again, now that no other process can get its number
         if consumer.machine is not None:  # it would run in this machine's kernel, since the driver is loaded
             raise TargetError("not-granted", "the program is about the kernel of this machine", "gilk web --on here")
-        PrintingHost(channel, ServerSaid(channel).end).carry_out(consumer, begun)
+        PrintingHost(channel, ServerSaid(channel).end, (pid,)).carry_out(consumer, begun)
     except ServerEnded:
         pass
     except GilkError as error:

@@ -25,7 +25,9 @@ from gilk.web.commands import C_FILE
 from gilk.web.costing import Costing
 from gilk.web.frames import Answers, Message, ServerChannel, ServerEnded, answered, told
 from gilk.web.grants import Grants, taken
+from gilk.web.growing import GrowingLatencies
 from gilk.web.pace import Pace
+from gilk.web.standing import MOVED, still
 from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
@@ -60,7 +62,7 @@ class SessionHost:
         self._channel, self._grants = channel, grants
         self.said = ServerSaid(channel, {"pause": self.pause})
         self._pace = Pace()
-        self.costing = Costing()
+        self.costing, self.growing = Costing(), GrowingLatencies()
         self._running: LiveRun | None = None
 
     def begin(self, given: Json) -> LiveRun:
@@ -92,10 +94,11 @@ class SessionHost:
             self.said.over = True
 
     def _send(self, running: LiveRun, progress: Progress) -> None:
-        self._channel.send({"state": state_of(running, progress, self.costing)})
+        stopped = still(process.pid for process in running.processes)
+        self._channel.send({"state": {**state_of(running, progress, self.costing, self.growing), "still": stopped}})
 
 
-def state_of(running: LiveRun, progress: Progress, costing: Costing) -> Json:
+def state_of(running: LiveRun, progress: Progress, costing: Costing, growing: GrowingLatencies) -> Json:
     """The state of a session, as pages show it."""
     return {
         "seconds": round(progress.seconds, 3),
@@ -103,7 +106,7 @@ def state_of(running: LiveRun, progress: Progress, costing: Costing) -> Json:
         "records": progress.records,
         "drops": progress.drops,
         "counts": running.counts(),
-        "latency": latency(running),
+        "latency": growing.of(latency(running), progress.seconds),
         "tactics": running.tactics_by_point(),
         "refused": running.refusals_by_point(),
         "last": running.last(),
@@ -121,7 +124,7 @@ def switched(running: LiveRun, paused: bool) -> Json:
 
 def why_over(running: LiveRun) -> Json:
     """The reason why a run is over, for its state, if it is not the usual one."""
-    return {"over": SPENT} if running.is_spent else {}
+    return {"over": SPENT} if running.is_spent else {"over": MOVED} if running.has_moved else {}
 
 
 def latency(running: LiveRun) -> Json:
@@ -176,7 +179,8 @@ def _carry_out(host: SessionHost, running: LiveRun, channel: ServerChannel, begu
             result = report(running.sum_up(summing.tell)).to_json()
             progress.records = result["records"]  # the last ones have only now been read
             host.costing.look(running)
-            channel.send({"state": {**state_of(running, progress, host.costing), **spent, "report": result}})
+            state = state_of(running, progress, host.costing, host.growing)
+            channel.send({"state": {**state, **spent, "still": [], "report": result}})
 
 
 def leave(number: int, _frame: FrameType | None) -> None:

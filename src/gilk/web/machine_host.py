@@ -37,6 +37,7 @@ from gilk.web.d_limits import TOO_SLOW
 from gilk.web.forked import ForkedWorker
 from gilk.web.frames import Message, ServerChannel, ServerEnded, answered, told
 from gilk.web.grants import LAB, Grants, taken
+from gilk.web.growing import GrowingLatencies
 from gilk.web.host import state_of, switched, why_over
 from gilk.web.kept_output import KeptOutput
 from gilk.web.pace import Pace
@@ -66,7 +67,7 @@ class MachineHost:
         self._output = KeptOutput()
         self._ending = False  # whether the session is to end
         self._left_out = False  # whether the report of the session is not wanted
-        self._pace, self._costing = Pace(), Costing()
+        self._pace, self._costing, self._growing = Pace(), Costing(), GrowingLatencies()
         self.over = False
 
     def answers(self) -> Mapping[str, Callable[..., Json]]:
@@ -171,7 +172,7 @@ class MachineHost:
 
     def _begin_run(self, given: Json) -> Callable[[Message], None]:
         """A run whose instruments are in, and whose command runs. Raises GilkError; then nothing has changed."""
-        self._output = KeptOutput()
+        self._output, self._growing = KeptOutput(), GrowingLatencies()
         texts = {C_FILE: given["text"]} if given["text"] else {}
         requests = [LiveRequest(request, start, stop, texts) for request, start, stop in given["requests"]]
         running = prepare_kernel_live(requests, self._kernel, _command(given), self._output.take)
@@ -266,7 +267,10 @@ class MachineHost:
             self.over = True
 
     def _now(self, running: LiveRun, progress: Progress) -> Json:
-        return {**state_of(running, progress, self._costing), **(self._output.to_json() if running.command else {})}
+        return {
+            **state_of(running, progress, self._costing, self._growing),
+            **(self._output.to_json() if running.command else {}),
+        }
 
 
 def _starting(grants: Grants, given: Json) -> Json:

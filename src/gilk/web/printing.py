@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,16 +22,19 @@ from gilk.web.frames import Message, ServerChannel, ServerEnded
 from gilk.web.growing import GrowingAggregations
 from gilk.web.kept_output import KeptOutput
 from gilk.web.pace import Pace
+from gilk.web.standing import still
 
 Json = dict[str, Any]
 _LOOKS: Final = 1.0  # the seconds between two looks at aggregations
 
 
 class PrintingHost:
-    """Sends the state of a program. ``ends`` is called from time to time, and returns whether the program is to end."""
+    """Sends the state of a program. ``ends`` is called from time to time, and returns whether the program is to end.
+    ``pids``: the processes that it is about.
+    """
 
-    def __init__(self, channel: ServerChannel, ends: Callable[[], bool]) -> None:
-        self._channel, self._ends = channel, ends
+    def __init__(self, channel: ServerChannel, ends: Callable[[], bool], pids: Sequence[int] = ()) -> None:
+        self._channel, self._ends, self._pids = channel, ends, pids
         self._growing, self._looked = GrowingAggregations(), 0.0
         self._alone = False  # whether the server has ended
         self._pace, self._changed = Pace(), True
@@ -87,6 +90,7 @@ class PrintingHost:
         seconds = round(time.monotonic() - self._began, 3)
         state: Json = {"seconds": seconds, "drops": self._drops, **self._printed.to_json()}
         state["aggregations"] = self._growing.shown()
+        state["still"] = [] if self._report is not None else still(self._pids)
         self._channel.send({"state": {**state, "report": self._report} if self._report is not None else state})
 
     def _take(self, printer: Printer, event: d_programs.events.Event) -> None:

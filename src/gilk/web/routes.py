@@ -27,6 +27,7 @@ from gilk.web.children import Children, ServerChild, ToldError
 from gilk.web.commands import d_commands
 from gilk.web.costs import CostPages
 from gilk.web.d_routes import DPages, check_text
+from gilk.web.dropping import kept_records
 from gilk.web.experiments import ExperimentPages
 from gilk.web.following import FollowedSession
 from gilk.web.grants import KERNEL, LAB, Grants, is_machine, ssh_host, title_of
@@ -163,7 +164,7 @@ class Window:
     async def status(self, _request: Request) -> Json:
         """The line at the top of each page. ``processor``, gilk's own work, and ``probes``, the time that probes have
         taken of programs, are in seconds: whoever looks twice knows the share. ``unknown``: how many sessions have
-        probes whose time is not known.
+        probes whose time is not known. ``records``: those that were not dropped, None if that is not known of all.
         """
         from gilk.api.machine import own_time  # imported here: the server begins without it
 
@@ -171,6 +172,7 @@ class Window:
         return {
             "sessions": len(under_way),
             "drops": sum(session.state.get("drops", 0) for session in under_way),
+            "records": kept_records([session.state for session in under_way]),
             "unknown": sum(not session.state.get("cost") for session in under_way),
             "probes": round(sum((each.state.get("cost") or {}).get("ns", 0) for each in self.sessions.all()) / 1e9, 6),
             "processor": round(await asyncio.to_thread(own_time, self.children.starting.pid), 3),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from gilk.web.checked import Check, first_given, free, in_one_process, trace_fil
 from gilk.web.frames import Message, ServerChannel, ServerEnded, told
 from gilk.web.grants import Grants, taken
 from gilk.web.host import ServerSaid, leave
+from gilk.web.standing import MOVED, still
 from gilk.web.summing import LeftOutError, SummingUp
 
 Json = dict[str, Any]
@@ -30,8 +31,10 @@ _EVERY: Final = 0.1  # seconds between two states that are told
 
 
 class TraceHost:
-    def __init__(self, channel: ServerChannel) -> None:
-        self._channel = channel
+    """Sends the state of a trace of the processes ``pids``."""
+
+    def __init__(self, channel: ServerChannel, pids: Sequence[int]) -> None:
+        self._channel, self._pids = channel, pids
         self.said = ServerSaid(channel)
         self._told = 0.0
 
@@ -40,7 +43,7 @@ class TraceHost:
             return
         self._told = time.monotonic()
         try:
-            self._channel.send({"state": trace_state(progress)})
+            self._channel.send({"state": {**trace_state(progress), "still": still(self._pids)}})
         except ServerEnded:
             self.said.over = True
 
@@ -67,7 +70,7 @@ def begun(grants: Grants, given: Json) -> Tracing:
 
 def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None:
     """Run the trace and write the file. Whatever happens to the file, the process is restored at the end."""
-    host = TraceHost(channel)
+    host = TraceHost(channel, [process.pid for process in running.processes])
     trouble: list[str] = []
     try:
         with suppress(ServerEnded):
@@ -79,7 +82,9 @@ def _carry_out(running: Tracing, channel: ServerChannel, first: Message) -> None
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with suppress(ServerEnded, LeftOutError):
             found = traced_report(running, trouble, SummingUp(channel))
-            channel.send({"state": {**trace_state(running.progress()), "doing": "", "report": found}})
+            over = {"over": MOVED} if running.has_moved else {}
+            state = {**trace_state(running.progress()), "doing": "", "still": []}
+            channel.send({"state": {**state, **over, "report": found}})
 
 
 def traced_report(running: Tracing, trouble: list[str], summing: SummingUp) -> Json:

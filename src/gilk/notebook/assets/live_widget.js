@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The counts of a session, or the aggregations of a D program, in a notebook, as the window's page of a session shows them.
 
-import { h, show } from "./dom.js";
-import { renew } from "./growing.js";
+import { h, renew, show } from "./dom.js";
+import { aggregations } from "./growing.js";
 import { routed } from "./routed.js";
 import { counts, facts, Rates } from "./session.js";
 import { follow, get } from "./talk.js";
@@ -11,9 +11,9 @@ async function session(place) {
   const [above, grown, figures] = [h("div"), h("div"), h("div")];
   const rates = new Rates();
   const told = (state) => {
-    show(above, facts(state), state.end ? h("p", null, state.end) : null);
-    renew(grown, state.aggregations);
-    show(figures, counts(state, rates.of(state)));
+    renew(above, state, (of) => [facts(of), of.end ? h("p", null, of.end) : null]);
+    renew(grown, state.aggregations, aggregations);
+    renew(figures, [state.counts, state.end, rates.of(state)], ([found, end, now]) => counts({ counts: found, end }, now));
   };
   show(place, above, grown, figures);
   told(await get("/session/0.json"));

@@ -49,8 +49,124 @@ export function show(place, ...children) {
   place.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
 }
 
+const shownIn = new WeakMap();
+
+// Show in `place` what `make` makes of the facts, if they have changed. Elements that are the same but for their text and
+// attributes stay, and with them the focus, selected text, scroll positions, and what a reader has opened. So do their
+// listeners, which therefore must not know the facts.
+export function renew(place, facts, make) {
+  const text = JSON.stringify(facts ?? null);
+  if (shownIn.get(place) === text) return;
+  shownIn.set(place, text);
+  fit(place, [make(facts)].flat(Infinity).filter((child) => child instanceof Node));
+}
+
+// Make the nodes in `place` like these, which are new.
+function fit(place, made) {
+  const there = new Map();
+  for (const node of place.childNodes) there.set(nameOf(node), [...(there.get(nameOf(node)) ?? []), node]);
+  const wanted = made.map((node) => {
+    const same = there.get(nameOf(node))?.shift();
+    if (same) become(same, node);
+    return same ?? node;
+  });
+  for (const node of [...there.values()].flat()) node.remove();
+  arrange(place, wanted);
+}
+
+// What tells a node from its neighbours: a name of its own, the heading of a section, the first cell of a row.
+function nameOf(node) {
+  const headed = ["TR", "SECTION"].includes(node.nodeName) ? node.firstElementChild?.textContent : node.ariaLabel;
+  return `${node.nodeName} ${node.dataset?.of ?? headed ?? ""}`;
+}
+
+function become(node, made) {
+  if (node.nodeName === "PRE") grow(node, made);
+  else if (node instanceof Text) retell(node, made.data);
+  else fit(node, [...made.childNodes]);
+  const names = new Set([...(node.attributes ?? []), ...(made.attributes ?? [])].map((each) => each.name));
+  names.delete("open"); // it is the reader's
+  for (const name of names) {
+    const value = made.getAttribute(name);
+    if (value === null) node.removeAttribute(name);
+    else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  }
+}
+
+// Change a text where it differs. What is selected stays so, with its new letters.
+function retell(node, text) {
+  const old = node.data;
+  if (old === text) return;
+  const most = Math.min(old.length, text.length);
+  let [same, end] = [0, 0];
+  while (same < most && old[same] === text[same]) same += 1;
+  while (end < most - same && old.at(-1 - end) === text.at(-1 - end)) end += 1;
+  node.insertData(same, text.slice(same, text.length - end));
+  node.deleteData(text.length - end, old.length - end - same);
+}
+
+// Put nodes in order. Those that a reader has selected something in, or is at, would lose that: then they stay in their order.
+function arrange(place, wanted) {
+  const old = [...place.childNodes];
+  const isSorted = wanted.filter((node) => node.parentNode === place).every((node, at) => node === old[at]);
+  const held = !isSorted && isHeld(place);
+  let at = place.firstChild;
+  for (const each of wanted) {
+    const node = held && each.parentNode === place ? old.shift() : each;
+    if (node === at) at = at.nextSibling;
+    else place.insertBefore(node, at);
+  }
+}
+
+function isHeld(place) {
+  const root = place.getRootNode(); // of the page, or of the notebook's widget
+  const chosen = (root.getSelection ? root : document).getSelection();
+  return place.contains(root.activeElement) || (chosen.rangeCount > 0 && !chosen.isCollapsed && chosen.getRangeAt(0).intersectsNode(place));
+}
+
+// Make a text of lines another one, of which the beginning may be missing, and which may be longer. A reader at its end stays
+// there; one who has scrolled back goes on to see the same lines.
+function grow(place, made) {
+  const [old, text] = [place, made].map((each) => [...each.childNodes].map((node) => node.data ?? "\n").join(""));
+  if (old === text) return;
+  let cut = 0;
+  while (!text.startsWith(old.slice(cut))) cut += 1;
+  const isAtEnd = place.scrollTop + place.clientHeight >= place.scrollHeight - 2;
+  const [top, high] = [place.scrollTop, place.scrollHeight];
+  drop(place, cut);
+  const less = high - place.scrollHeight;
+  const [first, ...more] = text.slice(old.length - cut).split("\n");
+  if (place.lastChild instanceof Text) place.lastChild.appendData(first);
+  else place.append(first);
+  for (const line of more) place.append(h("br"), line);
+  place.scrollTop = isAtEnd ? place.scrollHeight : top - less;
+}
+
+// Remove the first letters of a text of lines.
+function drop(place, letters) {
+  let left = letters;
+  while (left && place.firstChild) {
+    const node = place.firstChild;
+    const length = node.data?.length ?? 1;
+    if (length <= left) node.remove();
+    else node.deleteData(0, left);
+    left -= Math.min(left, length);
+  }
+}
+
 export function number(value) {
   return value.toLocaleString("en-US").replaceAll(",", "\u202f");
+}
+
+// How many records were dropped, of all that there were: those that were kept are `records`, undefined or null if that is not
+// known. Drops are loud.
+export function dropped(drops, records) {
+  const share = records === undefined || records === null ? "" : ` (${percentOf(drops / (drops + records))} of all)`;
+  return drops ? h("strong", { class: "loud" }, `${number(drops)}${share}`) : number(0);
+}
+
+function percentOf(share) {
+  return share < 0.001 ? "less than 0.1 %" : `${(100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0)} %`;
 }
 
 // A number with three figures and a unit, such as 1.23 M; the exact number belongs in the title.

@@ -3,32 +3,15 @@
 // with bars and as heat maps over time.
 
 import { flame } from "./flame.js";
-import { h, number, plural, s, short, show, table, times as firstAndLast } from "./dom.js";
+import { h, number, plural, s, short, table, times as firstAndLast } from "./dom.js";
 import { overTime, overTimeAsTable } from "./lines.js";
 
 const CELL = [14, 14]; // pixels of a heat map's cell
 const LEFT = 90; // pixels for the names of buckets
 const SHADES = 6;
-const shownIn = new WeakMap();
 
-// Show the aggregations if they have changed. Parts that were open stay open, and the focus stays where it was.
-export function renew(place, found) {
-  const text = JSON.stringify(found ?? []);
-  if (shownIn.get(place) === text) return;
-  const active = place.getRootNode().activeElement; // of the page, or of the notebook's widget
-  const focused = active?.closest?.("[data-of]");
-  const within = place.contains(active) && focused ? [focused.dataset.of, active.tagName] : null;
-  const open = new Map([...place.querySelectorAll("details")].map((each) => [each.dataset.of, each.open]));
-  show(place, aggregations(found));
-  for (const each of place.querySelectorAll("details")) each.open = open.get(each.dataset.of) ?? each.open;
-  if (within) {
-    const same = [...place.querySelectorAll("[data-of]")].find((each) => each.dataset.of === within[0]);
-    (within[1] === "SUMMARY" ? same?.querySelector("summary") : same)?.focus({ preventScroll: true });
-  }
-  shownIn.set(place, text);
-}
-
-function aggregations(found) {
+// What a D program has aggregated; null if that is nothing.
+export function aggregations(found) {
   const shown = (found ?? []).filter((one) => one.rows.length);
   if (!shown.length) return null;
   return h("section", { "aria-label": "Aggregations" }, h("h2", null, "Aggregations"), shown.map((one) =>
@@ -84,14 +67,20 @@ function distribution(one, row) {
   const most = Math.max(1, ...buckets.map((bucket) => Math.abs(bucket.count)));
   const total = buckets.reduce((sum, bucket) => sum + bucket.count, 0);
   const name = keyOf(row);
-  return h("figure", null, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
-    row.times?.length > 1 && buckets.length ? heat(`${one.name} ${name}`, name, row.times, buckets) : null,
+  return h("figure", { "data-of": `rows of ${one.name} ${name}` }, h("figcaption", null, h("strong", null, name), ` ${plural(total, "value")}`),
+    heatOverTime(`${one.name} ${name}`, name, row.times, buckets),
     h("details", { "data-of": `counts of ${one.name} ${name}`, open: one.rows.length === 1 }, h("summary", null, "Counts"),
       table(`Distribution of ${one.name}, ${name}`, [
         ["From", "number", (bucket) => bucket.bucket.trim()],
         ["Count", "number", (bucket) => number(bucket.count)],
         ["Share", "", (bucket) => bar(Math.abs(bucket.count) / most)],
       ], buckets)));
+}
+
+// The heat map of a distribution whose looks are `times`; null until there are two. `of` names it among all parts of the page.
+// The buckets are {value, bucket: its text}.
+export function heatOverTime(of, name, times, buckets) {
+  return times?.length > 1 && buckets.length ? heat(of, name, times, buckets) : null;
 }
 
 // A heat map: value up, time to the right. A darker cell has got more since the reading before, on a logarithmic scale.
@@ -102,7 +91,7 @@ function heat(of, name, times, buckets) {
   const at = new Map(rows.map((bucket, place) => [bucket.value, place]));
   const cells = times.flatMap((time, column) => time.more.filter(([value, count]) => count > 0 && at.has(value)).map(([value, count]) =>
     s("rect", { class: `shade${shade(count, most)}`, x: LEFT + column * CELL[0], y: at.get(value) * CELL[1], width: CELL[0] - 1, height: CELL[1] - 1 },
-      s("title", null, `${number(count)} from ${said(value)} at ${time.seconds} s`))));
+      s("title", null, `${number(count)} from ${rows[at.get(value)].bucket.trim()} at ${time.seconds} s`))));
   const label = `Heat map of ${name}: value up, time to the right, ${times[0].seconds} s to ${times[times.length - 1].seconds} s`;
   return h("div", null,
     h("div", { class: "heatmap", "data-of": `map of ${of}`, tabindex: 0, role: "region", "aria-label": label },

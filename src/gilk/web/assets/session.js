@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { capital, duration, h, isMachine, lines, number, plural, s, short, show, table } from "./dom.js";
+import { capital, dropped, duration, h, isMachine, lines, number, plural, renew, s, short, show, table } from "./dom.js";
 import { command, notice } from "./frame.js";
-import { renew } from "./growing.js";
+import { aggregations, heatOverTime } from "./growing.js";
+import { overTime } from "./lines.js";
 import { happened, written } from "./bars.js";
 import { follow, get, post } from "./talk.js";
 
@@ -12,17 +13,34 @@ export function sessionRows(sessions) {
     ["Session", "told", (one) => [h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`),
       h("div", { class: "hint" }, lines(one.requests.join(", ").trim()))]],
     ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
-    ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
+    ["Dropped", "number lesser", (one) => dropped(one.drops ?? 0, one.records)],
     ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.paused ? "paused" : "goes on")],
   ], sessions);
 }
 
+// The parts of a session's page, and the members of its state that they show.
+const ABOVE = ["seconds", "hits", "records", "bytes", "drops", "cost", "trace", "report", "summing", "doing", "out", "end", "target", "planned", "stages",
+  "experiment", "folder"];
+const FIGURES = [
+  [["stages"], ({ stages }) => edges(stages?.edges ?? {})],
+  [["counts", "end", "now"], (of) => counts(of, of.now)],
+  [["latency", "drops"], ({ latency, drops }) => latencies(latency ?? {}, drops)],
+  [["cost", "drops"], ({ cost, drops }) => costs(cost, drops)],
+  [["last"], ({ last }) => records(last ?? [])],
+  [["refused"], refusedPoints],
+];
+
+function pick(state, names) {
+  return Object.fromEntries(names.filter((name) => name in state).map((name) => [name, state[name]]));
+}
+
 export async function session(place, text) {
   const first = await get(`/session/${text}.json`);
-  const figures = h("div", { role: "region", "aria-label": "Figures" });
-  const outcome = h("div");
-  const above = h("div");
-  const grown = h("div");
+  const [outcome, above, grown] = [h("div"), h("div"), h("div")];
+  const places = FIGURES.map(() => h("div"));
+  const output = h("div");
+  const hasCommand = Boolean(first.workload && !first.aggregations); // then its output is less than the figures
+  const figures = h("div", { role: "region", "aria-label": "Figures" }, hasCommand ? [places, output] : [output, places]);
   const out = h("button", { class: "main", onclick: async () => {
     out.disabled = true;
     notice("");
@@ -63,16 +81,13 @@ export async function session(place, text) {
 
   function told(state) {
     out.disabled = Boolean(state.end) || isOut(state);
-    show(outcome, isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
-      : state.end ? h("p", { role: "status" }, "Taking everything out …")
-        : state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null);
+    renew(outcome, pick(state, ["end", "out", "report", "paused", "still"]), ending);
     counting.told(state);
     const now = rates.of(state);
-    renew(grown, state.aggregations);
-    show(above, facts(state), traced(state), state.planned || state.stages?.instruments ? happened(state) : null, written(state));
-    const ofInstruments = Boolean(state.workload && !state.aggregations);
-    show(figures, ofInstruments ? null : printed(state), edges(state.stages?.edges ?? {}), counts(state, now), latencies(state.latency ?? {}), costs(state.cost, state.drops), records(state.last ?? []),
-      refusedPoints(state), ofInstruments ? printed(state) : null);
+    renew(grown, state.aggregations, aggregations);
+    renew(above, pick(state, ABOVE), (of) => [facts(of), traced(of), of.planned || of.stages?.instruments ? happened(of) : null, written(of)]);
+    renew(output, pick(state, ["printed", "bytes", "planned"]), (of) => printed(of, Boolean(first.aggregations)));
+    FIGURES.forEach(([names, make], at) => renew(places[at], pick({ ...state, now }, names), make));
   }
   show(place,
     h("h1", null, `Session ${first.number}: ${first.title}`),
@@ -105,6 +120,20 @@ function records(last) {
     ["Value", "number", (one) => one.text ?? one.value ?? ""],
     ...(last.some((one) => one.extra !== undefined) ? [["Second value", "number", (one) => one.extra ?? ""]] : []),
   ], last.toReversed()));
+}
+
+// How a session ends, or that it is paused; null while it goes on.
+function ending(state) {
+  return isOver(state) ? ended(state) : isOut(state) ? h("p", { role: "status" }, restored(state))
+    : state.end ? h("p", { role: "status" }, "Taking everything out …")
+      : [state.paused ? h("p", { role: "status" }, "Paused: the code is what it was, and no probe fires, until Resume. Counts stand.") : null,
+        (state.still ?? []).map((one) => h("p", { role: "status" }, standing(one)))];
+}
+
+// Why a process stands still, and what lets it go on.
+function standing(one) {
+  return one.tracer ? `Process ${one.pid} stands still: a debugger has stopped it, process ${one.tracer} (${one.name}). Probes fire again when that lets it go on.`
+    : `Process ${one.pid} stands still: a signal has stopped it, such as SIGSTOP or Ctrl-Z. Probes fire again when it goes on, as by kill -CONT ${one.pid}.`;
 }
 
 // Whether everything is out while the report is still being made. An experiment puts it in again for its next repetition.
@@ -172,19 +201,21 @@ export function traced(state) {
 // Instruments that only make records count no hits.
 export function facts(state) {
   const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits || !state.records ? state.hits : undefined], ["records", state.records],
-    ["bytes printed", state.bytes], ["dropped", state.drops ?? 0],
+    ["bytes printed", state.bytes], ["dropped", dropped(state.drops ?? 0, state.records)],
     ["taken by probes", state.cost ? `about ${duration(state.cost.ns)} (${percent(state.cost.share)})` : undefined]]
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => [name, typeof value === "number" ? number(value) : value]);
-  return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  return [h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
+    state.drops && state.hits !== undefined ? h("p", { role: "status" }, "Records were dropped: they came faster than gilk took them. Hits are all there. Times and records lack those calls; "
+      + "fewer points, or count in place of time, make fewer records.") : null];
 }
 
 // The last lines that a D program has printed.
-function printed(state) {
+function printed(state, isProgram) {
   if (state.printed === undefined || (state.planned && !state.printed && !state.planned.workload)) return null;
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
-    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
+    h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": isProgram ? "Output of the program" : "Output of the workload" }, lines(state.printed)));
 }
 
 // The hits of each point per second, between two states that are a second apart; none of a session that is paused.
@@ -246,40 +277,50 @@ function percent(share) {
   return `${(100 * share).toFixed(share < 0.1 ? 2 : 0)} % of a processor`;
 }
 
-// What the probes have taken of the program, point by point. It stays open while it is drawn anew.
+// What the probes have taken of the program, point by point.
 function costs(cost, dropped) {
   if (!cost?.points.length) return null;
-  const place = h("details", { class: "cost", open: sessionStorage.getItem("cost open") === "yes",
-    ontoggle: () => sessionStorage.setItem("cost open", place.open ? "yes" : "no") },
-  h("summary", null, "What the probes cost"),
-  h("p", null, "About: the hits, times what a hit takes. That was measured on this machine, in a small program of gilk's own; it is the least that a hit takes. ",
-    cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes. ` : "",
-    dropped ? "Hits whose records were dropped are not in it." : ""),
-  table("Cost of each point", [
-    ["Point", "name", (one) => one.point],
-    ["Instrument", "lesser", (one) => one.instrument],
-    ["Hits", "number", (one) => number(one.hits)],
-    ["A hit", "number lesser", (one) => `${one.each_ns.toFixed(1)} ns`],
-    ["Together", "number", (one) => duration(one.ns)],
-  ], cost.points.slice(0, 50)),
-  cost.points.length > 50 ? h("p", null, "These are the 50 that have cost most.") : null);
-  return place;
+  return h("details", { class: "cost" },
+    h("summary", null, "What the probes cost"),
+    h("p", null, "About: the hits, times what a hit takes. That was measured on this machine, in a small program of gilk's own; it is the least that a hit takes. ",
+      cost.unknown ? `${plural(cost.unknown, "point")} with instruments whose cost is not known: C takes what its code takes. ` : "",
+      dropped ? "Hits whose records were dropped are not in it." : ""),
+    table("Cost of each point", [
+      ["Point", "name", (one) => one.point],
+      ["Instrument", "lesser", (one) => one.instrument],
+      ["Hits", "number", (one) => number(one.hits)],
+      ["A hit", "number lesser", (one) => `${one.each_ns.toFixed(1)} ns`],
+      ["Together", "number", (one) => duration(one.ns)],
+    ], cost.points.slice(0, 50)),
+    cost.points.length > 50 ? h("p", null, "These are the 50 that have cost most.") : null);
 }
 
-function latencies(found) {
+function latencies(found, drops) {
   const rows = Object.entries(found).filter(([, each]) => each.calls);
   if (!rows.length) return null;
-  return h("section", null, h("h2", null, "Times of calls"), rows.map(([name, each]) => histogram(name, each)));
+  return h("section", null, h("h2", null, "Times of calls"), callsOverTime(rows, drops), rows.map(([name, each]) => histogram(name, each, drops)));
 }
 
-function histogram(name, each) {
+// The calls in each second, of the functions with most.
+function callsOverTime(rows, drops) {
+  const grown = rows.filter(([, { times }]) => times?.length > 2).map(([name, { times }]) => [name, times.slice(1).map((look, at) =>
+    ({ seconds: look.seconds, value: Math.round(look.more.reduce((sum, [, count]) => sum + count, 0) / (look.seconds - times[at].seconds)) }))]);
+  if (!grown.length) return null;
+  const what = drops ? "Recorded calls in a second" : "Calls in a second";
+  return h("section", null, h("h3", null, what), overTime(what.toLowerCase(), grown));
+}
+
+// With drops, calls are missing, perhaps more of short ones than of long ones.
+function histogram(name, each, drops) {
   const used = each.octaves.map((count, bits) => [bits, count]).filter(([, count]) => count);
   const [low, high] = [used[0][0], used[used.length - 1][0]];
   const most = Math.max(...each.octaves);
   const rows = each.octaves.slice(low, high + 1).map((count, at) => [range(low + at), count]);
-  return h("figure", null,
-    h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}: half take about ${duration(each.p50)} or less; 90 %: ${duration(each.p90)}; `
+  const buckets = rows.map((_, at) => ({ value: low + at, bucket: low + at ? duration(2 ** (low + at - 1)) : "0 ns" }));
+  return h("figure", { "data-of": `times of ${name}` },
+    h("figcaption", null, h("strong", null, name), ` ${plural(each.calls, "call")}${drops ? " that were recorded; others were dropped. Of the recorded ones" : ":"} half take about ${duration(each.p50)} or less; 90 %: ${duration(each.p90)}; `
       + `99 %: ${duration(each.p99)}`),
+    heatOverTime(`times of ${name}`, `the times of ${name}`, each.times, buckets),
     table(`Times of ${name}`, [
       ["Time", "", ([text]) => text],
       ["Calls", "number", ([, count]) => number(count)],

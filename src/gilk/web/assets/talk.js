@@ -49,6 +49,7 @@ async function ask(path, options) {
     answer = await fetch(path, { ...options, headers: { authorization: `Bearer ${token() ?? ""}` } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    dispatchEvent(new Event("gilk-look"));
     throw new Told({ slug: "server-gone", message: "the server does not answer", hint: "start gilk web again" }, 0);
   }
   const found = await answer.json();
@@ -79,6 +80,7 @@ export function follow(session, told, state = {}) {
       socket.send('{"got":1}');
     });
     socket.addEventListener("close", (event) => {
+      if (!over && event.code !== 1000) dispatchEvent(new Event("gilk-look"));
       if (!over && event.code !== 1000 && event.code !== 1008) setTimeout(open, 1000 * (1 + Math.random()));
     });
   }
