@@ -6,6 +6,7 @@ Every page must load without a message on the console. Tests wait for the elemen
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Route, expect
 
-from tests.behaviour.harness import Loop, differences, wait_for
+from tests.behaviour.harness import Loop, differences, run_gilk, wait_for
 from tests.web.served import Asking, Served, clean, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, ready, suits
 
@@ -120,6 +121,39 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     expect(page.locator("#notice")).to_be_empty()  # it would say still that the instruments are in
     expect(page.get_by_role("columnheader", name="Now")).to_have_count(0)
     assert clean(loop)
+
+
+def test_the_window_is_opened_in_another_browser(browser: Browser, loop: Loop, tmp_path: Path) -> None:
+    """The session is still there for whoever has closed the only browser and asks for a new address by the command."""
+    with served(tmp_path, "--pid", str(loop.pid)) as window:
+        first, second, third = (browser.new_context() for _ in range(3))
+        one = first.new_page()
+        one.goto(window.address)
+        ready(one)
+        asking = Asking(window, str(one.evaluate("sessionStorage.getItem('gilk-token')")))
+        number = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:entry=count"])["number"]
+        one.get_by_role("button", name="Open in another browser").click()
+        expect(one.get_by_text(re.compile(r"^It is good once, until \d\d:\d\d:\d\d\."))).to_be_visible()
+        suits(one, "an address for another browser")
+        narrow(one, "an address for another browser")
+        other = second.new_page()
+        other.goto(one.get_by_label("Address").input_value())
+        expect(other.get_by_role("table", name="Sessions")).to_contain_text("work")
+        first.close()
+        second.close()
+        pid = window.process.pid
+        address = json.loads(run_gilk("web", "--json", "--key", pid).stdout)["address"]
+        last = third.new_page()
+        last.goto(address)
+        ready(last)
+        last.goto(f"{address.partition('#')[0]}session/{number}")
+        last.get_by_role("button", name="Take out").click()
+        expect(last.get_by_text("the code was compared: it is what it was")).to_be_visible()
+        last.goto(address)
+        expect(last.get_by_text("is older than a minute")).to_be_visible()
+        expect(last.get_by_text("gilk web --key")).to_be_visible()
+        third.close()
+        assert clean(loop)
 
 
 @pytest.mark.stress

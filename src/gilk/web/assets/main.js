@@ -106,7 +106,7 @@ addEventListener("gilk-notice", (event) => showNotice(event.detail));
 try {
   if (await admitted()) await render();
   else throw Object.assign(new Error("This window needs a key"), {
-    slug: "no-token", hint: "Open the address that `gilk web` has printed: it is good once, and for a minute.",
+    slug: "no-token", hint: "Open the address that `gilk web` has printed: it is good once, and for a minute. `gilk web --key` prints a new one.",
   });
 } catch (error) {
   show(document.getElementById("main"), refused(error));

@@ -2,6 +2,7 @@
 // The first page: sessions under way, and the processes, programs and kernel to choose from.
 
 import { capital, fileId, h, plural, show, table } from "./dom.js";
+import { anotherBrowser } from "./another.js";
 import { goTo } from "./frame.js";
 import { get } from "./talk.js";
 import { sessionRows } from "./session.js";
@@ -33,7 +34,8 @@ export async function overview(place) {
     found.kernel || found.machine ? kernels(found) : null,
     h("section", { "aria-labelledby": "processes" }, h("h2", { id: "processes" }, "Processes"),
       h("p", { class: "field" }, h("label", { for: "which" }, found.programs.length ? "Name, number or file" : "Name or number"), field), rows),
-    found.experiment_folders.length ? experiments(found) : null);
+    found.experiment_folders.length ? experiments(found) : null,
+    anotherBrowser());
 }
 
 function kernels(found) {
