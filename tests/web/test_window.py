@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Route, expect
 
 from tests.behaviour.harness import Loop, differences, run_gilk, wait_for
 from tests.web.served import Asking, Served, clean, served
@@ -467,6 +467,34 @@ def test_a_refused_search_has_no_count(page: Page, window: Served) -> None:
     page.get_by_label("Function", exact=True).fill("0x")
     expect(page.get_by_role("alert")).to_contain_text("bad-search")
     expect(page.locator(".counted")).to_be_empty()
+
+
+def test_a_slug_leads_to_its_paragraph(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    """In the list of chosen instruments, in a notice, and where an error takes the place of a page."""
+    target = asking.target(loop.pid)
+
+    def leads(link: Locator) -> None:
+        slug = link.text_content() or ""
+        link.click()
+        heading = page.get_by_role("heading", name=slug, exact=True)
+        expect(heading).to_be_focused()
+        expect(heading).to_be_in_viewport()
+
+    opened(page, window, f"/target/{target}")
+    typed = page.get_by_label("Points and instrument")
+    typed.fill("nowhere:entry=count")
+    typed.press("Enter")
+    for button, place in (("Preview the plan", page.locator("#pane .plan")), ("Begin", page.locator("#notice"))):
+        page.get_by_role("button", name=button).click()
+        leads(place.get_by_role("link", name="no-such-function", exact=True))
+        page.go_back()
+    page.get_by_role("button", name="Clear").click()
+    opened(page, window, "/session/4711")
+    expect(page.get_by_role("alert")).to_contain_text("there is no session 4711 (no-such-session)")
+    leads(page.get_by_role("link", name="no-such-session", exact=True))
+    suits(page, "a paragraph of the errors")
+    opened(page, window, "/help/d/errors#d_proc_off")
+    expect(page.get_by_role("row", name="D_PROC_OFF an offset")).to_be_focused()
 
 
 def test_the_documentation_is_listed_by_titles(page: Page, window: Served) -> None:

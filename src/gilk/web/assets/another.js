@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // An address with a new key, for another browser.
 
-import { h, show } from "./dom.js";
+import { h, show, trouble } from "./dom.js";
 import { notice } from "./frame.js";
 import { post } from "./talk.js";
 
@@ -23,7 +23,7 @@ async function asked(place) {
       if (mine === last) show(place, h("p", null, "That address is no longer good. Press the button for a new one."));
     }, 1000 * seconds);
   } catch (error) {
-    notice(`${error.message} (${error.slug})`);
+    notice(trouble(error));
   }
 }
 

@@ -85,6 +85,17 @@ export function capital(text) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
+// The address of what the documentation says about a slug, a tag or a reason: the heading, or the row of a table, on that page.
+export function helpAbout(name, page = "errors") {
+  return `/help/${page}#${name.toLowerCase()}`;
+}
+
+// An error in a sentence or two, for a place of its own: what it is about, its slug, which leads to its paragraph, and its hint.
+export function trouble(error, before = "") {
+  const slug = error.slug ? [" (", h("a", { href: helpAbout(error.slug) }, error.slug), ")"] : [];
+  return [before ? `${before} ` : "", error.message, ...slug, error.hint ? `. ${error.hint}` : ""];
+}
+
 // Whether a target is the kernel of a machine, which is instrumented there.
 export function isMachine(id) {
   return id === "lab" || id === "here" || id.startsWith("ssh:");

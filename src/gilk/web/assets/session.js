@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { capital, duration, h, isMachine, lines, number, plural, s, short, show, table } from "./dom.js";
+import { capital, duration, h, isMachine, lines, number, plural, s, short, show, table, trouble } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { renew } from "./growing.js";
 import { happened, written } from "./bars.js";
@@ -29,7 +29,7 @@ export async function session(place, text) {
     try {
       await post("/session/end", { session: first.number });
     } catch (error) {
-      notice(`${error.message} (${error.slug})`);
+      notice(trouble(error));
     }
   } }, "Take out");
   const rates = new Rates();
@@ -38,7 +38,7 @@ export async function session(place, text) {
     try {
       await post("/session/pause", { session: first.number, paused: !latest.paused });
     } catch (error) {
-      notice(`${error.message} (${error.slug})`);
+      notice(trouble(error));
     }
     halt.disabled = false;
   } }, "Pause");
@@ -125,7 +125,7 @@ class Counting {
       try {
         await post("/session/leave-out", { session });
       } catch (error) {
-        notice(`${error.message} (${error.slug})`);
+        notice(trouble(error));
         this.leave.disabled = false;
       }
     } }, "Do without the report");
