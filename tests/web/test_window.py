@@ -156,6 +156,34 @@ def test_the_window_is_opened_in_another_browser(browser: Browser, loop: Loop, t
         assert clean(loop)
 
 
+def test_the_overview_follows_the_sessions(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    """Without a reload, and without taking the focus from what it is on."""
+    opened(page, window, "/")
+    field = page.get_by_label("Name, number or file")
+    field.fill("wor")
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:entry=count"])
+    table = page.get_by_role("table", name="Sessions")
+    row = table.get_by_role("row").filter(has_text=f"{begun['number']}: work")
+    hits, rate, cost = (row.get_by_role("cell").nth(place) for place in (2, 4, 5))
+    expect(hits).to_have_text(re.compile("[1-9]"))
+    expect(rate).to_have_text(re.compile("[1-9]"))
+    expect(cost).to_have_text(re.compile(r"^[\d.]+ %$"))
+    expect(field).to_be_focused()
+    page.keyboard.type("k")
+    expect(field).to_have_value("work")
+    link = row.get_by_role("link")
+    link.focus()
+    shown = hits.inner_text()
+    expect(hits).not_to_have_text(shown)
+    expect(link).to_be_focused()
+    suits(page, "a session on the overview")
+    narrow(page, "a session on the overview")
+    row.get_by_role("button", name=f"Take out session {begun['number']}").click()
+    expect(row).to_contain_text("over: you ended it")
+    expect(row.get_by_role("button")).to_have_count(0)
+    assert clean(loop)
+
+
 @pytest.mark.stress
 def test_a_strategy_counts_edges(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
     """The counts of a function's edges are at the edges of its graph; what is taken into a block is what it is hit."""

@@ -151,7 +151,7 @@ class Window:
             if self.grants.machine
             else None,
             "experiment_folders": [str(path) for path in self.grants.experiments],
-            "sessions": [session.shown() for session in self.sessions.all()],
+            "sessions": [session.listed() for session in self.sessions.all()],
         }
 
     async def doctor(self, _request: Request) -> Json:

@@ -49,6 +49,49 @@ export function show(place, ...children) {
   place.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
 }
 
+// Like `show`, but what is alike stays, and so do the rows of tables, with the focus and what is selected there.
+export function patch(place, ...children) {
+  const made = children.flat(Infinity).filter((child) => child instanceof Node);
+  for (const [at, child] of made.entries()) {
+    const old = place.childNodes[at];
+    if (!old) place.append(child);
+    else if (!stays(old, child)) old.replaceWith(child);
+  }
+  while (place.childNodes.length > made.length) place.lastChild.remove();
+}
+
+// Whether an element can stay in place of a new one; a table with the same heads is given the new rows.
+function stays(old, made) {
+  if (old.isEqualNode(made)) return true;
+  if (old.tagName !== "TABLE" || made.tagName !== "TABLE" || !old.tHead.isEqualNode(made.tHead)) return false;
+  old.caption.textContent = made.caption.textContent;
+  patchRows(old.tBodies[0], [...made.tBodies[0].rows]);
+  return true;
+}
+
+// Rows with the same key stay, and of these the cells that are alike. Others are put around them: a row that is moved loses the focus.
+function patchRows(body, made) {
+  const old = new Map([...body.rows].map((row) => [row.dataset.key, row]));
+  const rows = made.map((row) => old.get(row.dataset.key) ?? row);
+  for (const row of old.values()) if (!rows.includes(row)) row.remove();
+  let next = body.firstChild;
+  for (const [at, row] of rows.entries()) {
+    if (row === next) next = next.nextSibling;
+    else body.insertBefore(row, next);
+    if (row !== made[at]) patchCells(row, made[at]);
+  }
+}
+
+function patchCells(row, made) {
+  for (const [at, cell] of [...made.cells].entries()) {
+    const old = row.cells[at];
+    if (old.isEqualNode(cell)) continue;
+    const had = old.contains(document.activeElement);
+    old.replaceWith(cell);
+    if (had) (cell.querySelector("a, button") ?? row.querySelector("a, button"))?.focus();
+  }
+}
+
 export function number(value) {
   return value.toLocaleString("en-US").replaceAll(",", "\u202f");
 }
@@ -78,6 +121,13 @@ export function moment(ns, apart) {
 export function times(first, last, left, right, y) {
   if (right - left < 100) return s("text", { x: left, y }, `${first} s to ${last} s`);
   return [s("text", { x: left, y }, `${first} s`), s("text", { x: right, y, "text-anchor": "end" }, `${last} s`)];
+}
+
+// A time in seconds since 1970 as one of the day, with the date if that is another day.
+export function clock(seconds) {
+  const then = new Date(1000 * seconds);
+  const day = then.toDateString() === new Date().toDateString() ? "" : `${then.toISOString().slice(0, 10)} `;
+  return `${day}${then.toLocaleTimeString("en-GB")}`;
 }
 
 // A sentence, or a title, that begins with a capital.
@@ -120,11 +170,11 @@ export function plural(count, noun) {
   return `${number(count)} ${count === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;
 }
 
-// A table. The columns are [heading, class, (row) => child].
-export function table(caption, columns, rows) {
+// A table. The columns are [heading, class, (row) => child]. `key` names a row, for `patch`.
+export function table(caption, columns, rows, key = () => null) {
   return h("table", null,
     h("caption", { class: "unseen" }, caption),
     h("thead", null, h("tr", null, columns.map(([heading, kind]) => h("th", { class: kind, scope: "col" }, heading)))),
     h("tbody", null, rows.map((row) =>
-      h("tr", null, columns.map(([, kind, cell]) => h("td", { class: kind }, cell(row)))))));
+      h("tr", { "data-key": key(row) }, columns.map(([, kind, cell]) => h("td", { class: kind }, cell(row)))))));
 }

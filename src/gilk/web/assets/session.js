@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { capital, duration, h, isMachine, lines, number, plural, s, short, show, table, trouble } from "./dom.js";
+import { clock, capital, duration, h, isMachine, lines, number, plural, s, short, show, table, trouble } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { renew } from "./growing.js";
 import { happened, written } from "./bars.js";
 import { follow, get, post } from "./talk.js";
 
-export function sessionRows(sessions) {
+// The rows of sessions. `more`: further columns, before that of the state.
+export function sessionRows(sessions, more = []) {
   return table("Sessions", [
     ["Session", "told", (one) => [h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`),
-      h("div", { class: "hint" }, lines(one.requests.join(", ").trim()))]],
+      h("div", { class: "hint" }, lines(one.requests.join(", ").trim()), one.more ? ` and ${one.more} more` : "")]],
+    ["Since", "number lesser", (one) => clock(one.since)],
     ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
     ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
-    ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.paused ? "paused" : "goes on")],
-  ], sessions);
+    ...more,
+    ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.out ? "being taken out" : one.paused ? "paused" : "goes on")],
+  ], sessions, (one) => one.number);
 }
 
 export async function session(place, text) {
