@@ -6,7 +6,9 @@ Every page must load without a message on the console. Tests wait for the elemen
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -16,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Response, Route, expect
 
 from tests.behaviour.harness import Loop, differences, run_gilk, wait_for
 from tests.web.served import Asking, Served, clean, served
@@ -532,6 +534,27 @@ def test_the_documentation_is_listed_by_titles(page: Page, window: Served) -> No
     expect(page.get_by_role("heading", name="gilk web")).to_be_visible()
     expect(page.get_by_text("a local web application")).to_be_visible()
     expect(page.get_by_text("coloured by their hits")).to_have_count(0)  # the words of a picture
+
+
+def test_the_first_page_needs_few_requests(browser: Browser, tmp_path: Path) -> None:
+    """Over a slow connection each takes a while."""
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        page = browser.new_page()
+        answers: list[Response] = []
+
+        def answered(response: Response) -> None:  # Playwright takes no methods of builtin types
+            answers.append(response)
+
+        page.on("response", answered)
+        page.goto(window.address)
+        ready(page)
+        expect(page.get_by_role("heading", name="Processes")).to_be_visible()
+        files = [one for one in answers if "/assets/" in one.url]
+        sizes = {one.url.rpartition("/")[2]: len(gzip.compress(one.body())) for one in files}
+        page.close()
+        assert len(answers) <= 13, [one.url for one in answers]
+        assert sum(sizes.values()) <= 20_000, sizes
+        assert {"main.js", "dom.js", "talk.js", "overview.js"} <= sizes.keys(), "the control"
 
 
 def test_without_a_key_the_page_explains_what_to_do(browser: Browser, window: Served) -> None:

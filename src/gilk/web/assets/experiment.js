@@ -6,7 +6,7 @@ import { bar, picture, secondsAt, seconds, span, STEP } from "./bars.js";
 import { h, later, s, show, table, trouble } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
-import { sessionRows } from "./session.js";
+import { sessionRows } from "./rows.js";
 
 const REST = 250; // ms without a key before a text is checked
 

@@ -104,3 +104,26 @@ export function command(line, python) {
     python ? h("pre", { tabindex: 0, "aria-label": "Python" }, lines(python)) : null,
     h("button", { onclick: () => navigator.clipboard?.writeText(line) }, "Copy the command"));
 }
+
+const EVERY = 2000; // ms between two looks
+const REST = 4; // a look may take one part in this many plus one of the time
+
+// Call `look`, which returns a promise, every two seconds from then on, and less often if it takes long. Returns a function
+// that ends this.
+export function looking(look) {
+  let over = false;
+  async function turn() {
+    if (document.hidden) await new Promise((seen) => addEventListener("visibilitychange", seen, { once: true }));
+    const began = performance.now();
+    try {
+      if (!over) await look();
+    } catch {
+      // The server may be gone for a while; what is shown stays.
+    }
+    if (!over) setTimeout(turn, Math.max(EVERY, REST * (performance.now() - began)));
+  }
+  setTimeout(turn, EVERY);
+  return () => {
+    over = true;
+  };
+}

@@ -7,7 +7,7 @@ import { again, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { images } from "./target.js";
 import { add } from "./pane.js";
-import { sessionRows } from "./session.js";
+import { sessionRows } from "./rows.js";
 import { typedField } from "./typed.js";
 
 const EVERY = 1000; // ms between two looks at the state

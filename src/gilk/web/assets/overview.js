@@ -2,10 +2,8 @@
 // The first page: sessions under way, and the processes, programs and kernel to choose from.
 
 import { capital, fileId, h, patch, plural, short, show, table, trouble } from "./dom.js";
-import { anotherBrowser } from "./another.js";
-import { goTo, notice } from "./frame.js";
-import { looking } from "./looking.js";
-import { Rates, sessionRows } from "./session.js";
+import { goTo, looking, notice } from "./frame.js";
+import { Rates, sessionRows } from "./rows.js";
 import { get, post } from "./talk.js";
 
 export async function overview(place) {
@@ -127,4 +125,41 @@ function programs(shown) {
   return table(plural(shown.length, "program"), [
     ["File", "", (one) => h("a", { href: `/target/${one.id}/symbols` }, one.path)],
   ], shown, (one) => one.id);
+}
+
+// A button, and below it the address once it was pressed. The address is that of this page's server as this browser knows it.
+function anotherBrowser() {
+  const place = h("div", { role: "status" });
+  return h("section", { "aria-label": "Another browser" },
+    h("p", null, h("button", { onclick: () => askedFor(place) }, "Open in another browser")), place);
+}
+
+let last = 0;
+
+async function askedFor(place) {
+  try {
+    const { key, seconds } = await post("/key/new", {});
+    const [mine, until] = [++last, new Date(Date.now() + 1000 * seconds).toLocaleTimeString("en-GB")];
+    show(place, ...fresh(`${location.origin}/#key=${key}`, until));
+    setTimeout(() => {
+      if (mine === last) show(place, h("p", null, "That address is no longer good. Press the button for a new one."));
+    }, 1000 * seconds);
+  } catch (error) {
+    notice(trouble(error));
+  }
+}
+
+function fresh(address, until) {
+  const field = h("input", { id: "another", readonly: true, value: address, size: address.length, onfocus: () => field.select() });
+  const copy = h("button", { onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(address);
+      copy.textContent = "Copied";
+    } catch {
+      field.focus(); // the browser lets no page write there: the reader copies what is now selected
+    }
+  } }, "Copy the address");
+  return [h("p", { class: "field wide" }, h("label", { for: "another" }, "Address"), field, copy),
+    h("p", null, `It is good once, until ${until}. Whoever opens it may do in this window what you may do. The sessions go on without any browser: `,
+      h("code", null, "gilk web --key"), " in a terminal prints such an address, too.")];
 }

@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { clock, capital, duration, h, isMachine, lines, number, plural, s, short, show, table, trouble } from "./dom.js";
+import { capital, duration, h, isMachine, lines, number, plural, s, short, show, table, trouble } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { renew } from "./growing.js";
 import { happened, written } from "./bars.js";
+import { Rates } from "./rows.js";
 import { follow, get, post } from "./talk.js";
-
-// The rows of sessions. `more`: further columns, before that of the state.
-export function sessionRows(sessions, more = []) {
-  return table("Sessions", [
-    ["Session", "told", (one) => [h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`),
-      h("div", { class: "hint" }, lines(one.requests.join(", ").trim()), one.more ? ` and ${one.more} more` : "")]],
-    ["Since", "number lesser", (one) => clock(one.since)],
-    ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
-    ["Dropped", "number lesser", (one) => number(one.drops ?? 0)],
-    ...more,
-    ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.out ? "being taken out" : one.paused ? "paused" : "goes on")],
-  ], sessions, (one) => one.number);
-}
 
 export async function session(place, text) {
   const first = await get(`/session/${text}.json`);
@@ -188,26 +176,6 @@ function printed(state) {
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
     h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": !state.aggregations ? "Output of the workload" : "Output of the program" }, lines(state.printed)));
-}
-
-// The hits of each point per second, between two states that are a second apart; none of a session that is paused.
-export class Rates {
-  of(state) {
-    const now = state.seconds ?? 0; // the first state comes before the first count
-    if (state.paused) {
-      this.before = { seconds: now, counts: { ...state.counts } };
-      this.rates = {};
-      return this.rates;
-    }
-    const before = this.before;
-    if (!before || now - before.seconds > 0.9) {
-      const entries = Object.entries(before ? state.counts ?? {} : {});
-      this.rates = Object.fromEntries(entries.map(([point, count]) =>
-        [point, (count - (before.counts[point] ?? 0)) / (now - before.seconds)]));
-      this.before = { seconds: now, counts: { ...state.counts } };
-    }
-    return this.rates;
-  }
 }
 
 export function counts(state, rates) {

@@ -5,7 +5,7 @@ import { h, isMachine, number, plural, show, table, trouble } from "./dom.js";
 import { again, command, notice, refused } from "./frame.js";
 import { get, post } from "./talk.js";
 import { add } from "./pane.js";
-import { sessionRows } from "./session.js";
+import { sessionRows } from "./rows.js";
 import { machine } from "./machine.js";
 import { typedField } from "./typed.js";
 
