@@ -151,16 +151,24 @@ ERROR_CLASSES = {
 }
 
 
+#: The errors of the window, and which of their arguments is the slug.
+ERRORS_OF_THE_WINDOW = {"ToldError": 0, "Turned": 1}
+#: An error that a script of the window makes.
+IN_SCRIPTS = re.compile(r'\bslug: "([^"]*)"')
+
+
 def slugs_in(path: Path) -> Iterator[tuple[int, str | None]]:
     """(line, slug) of every error that `path` makes; None if the slug is not written out in that file.
 
-    A function may take the slug as a parameter: then the slugs are those that its callers in the same file pass.
+    A function may take the slug as a parameter: then the slugs are those that its callers in the same file pass. An
+    error that is made of another one has the slug of that one.
     """
     tree = ast.parse(path.read_text())
     for function in (None, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))):
         for call in calls_in(tree if function is None else function):
-            slug = argument(call, 0, "slug")
-            if name_of(call.func) not in ERROR_CLASSES or slug is None:
+            name = name_of(call.func)
+            slug = argument(call, ERRORS_OF_THE_WINDOW.get(name, 0), "slug")
+            if name not in ERROR_CLASSES | ERRORS_OF_THE_WINDOW.keys() or slug is None or is_passed_on(slug):
                 continue
             if function is None and isinstance(slug, ast.Constant):
                 yield call.lineno, slug.value
@@ -168,6 +176,10 @@ def slugs_in(path: Path) -> Iterator[tuple[int, str | None]]:
                 yield from slugs_passed(tree, function, slug.id)
             elif function is not None and not isinstance(slug, ast.Constant):
                 yield call.lineno, None
+
+
+def is_passed_on(slug: ast.expr) -> bool:
+    return isinstance(slug, ast.Attribute) and slug.attr == "slug"
 
 
 def slugs_passed(tree: ast.AST, function: ast.FunctionDef, parameter: str) -> Iterator[tuple[int, str | None]]:
@@ -205,6 +217,8 @@ def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
         ("def f(slug):\n raise UsageError(slug, 'x')", [None]),
         ("def f(x):\n raise UsageError(f'{x}', 'x')", [None]),
         ("raise OtherError('no')", []),
+        ("x = Turned(403, 'a', 'x')\nraise ToldError('b', 'x')", ["a", "b"]),
+        ("def f(error):\n raise ToldError(error.slug, 'x')", []),
     ],
 )
 def test_slugs_are_found_in_the_source(text: str, expected: list[str | None], tmp_path: Path) -> None:
@@ -222,6 +236,8 @@ def raised() -> dict[str, str]:
             where = f"{path.relative_to(ROOT)}:{line}"
             assert slug is not None, f"{where}: write the slug out, so that it can be found"
             found.setdefault(slug, where)
+    for path in sorted((ROOT / "src" / "gilk" / "web" / "assets").glob("*.js")):
+        found |= {slug: path.name for slug in IN_SCRIPTS.findall(path.read_text()) if slug not in found}
     return found
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, run_gilk
 from tests.programs.build import build
-from tests.web.served import PATIENCE, Asking, served
+from tests.web.served import PATIENCE, Asking, key_as, served
 
 
 def test_root_must_name_the_processes_that_the_window_may_reach() -> None:
@@ -102,6 +102,35 @@ def test_windows_are_listed_and_stopped(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert not differences(loop.pid) and window.process.wait(PATIENCE) == 0
         assert pid not in [one["pid"] for one in json.loads(run_gilk("web", "--list", "--json").stdout)]
+
+
+def test_the_owner_gets_an_address_with_a_new_key(tmp_path: Path) -> None:
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        token, pid = window.token(), window.process.pid
+        done = run_gilk("web", "--key", pid)
+        address, about = done.stdout.splitlines()
+        assert about == "(for one browser, within a minute)"
+        base, _, key = address.partition("/#key=")
+        assert base == window.address.partition("/#key=")[0] and key != window.key
+        assert window.send("POST", "/key", body={"key": key})[1]["token"] == token
+        assert window.send("POST", "/key", body={"key": key})[0] == 401
+        assert [row["what"] for row in window.audited()].count("a key was made") == 1
+        as_json = json.loads(run_gilk("web", "--json", "--key", pid).stdout)
+        assert as_json["address"].startswith(f"{base}/#key=")
+        without = run_gilk("web", "--key")  # other tests may have windows meanwhile
+        assert without.stdout.startswith(f"{base}/#key=") or "(ambiguous-window)" in without.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_gets_no_key(tmp_path: Path) -> None:
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        assert key_as(65534, window) == "no-such-window"
+        assert key_as(0, window).startswith(window.address.partition("#")[0]), "the control"
+
+
+def test_no_key_of_what_is_no_window() -> None:
+    done = run_gilk("web", "--key", os.getpid())
+    assert done.returncode == 2 and "(no-such-window)" in done.stderr
 
 
 def test_only_windows_are_stopped() -> None:

@@ -109,6 +109,29 @@ class Asking:
         return connect(f"ws://127.0.0.1:{port}/live", origin=f"http://127.0.0.1:{port}")  # type: ignore[arg-type]
 
 
+#: Prints the address with a new key that a user gets for a window, or the slug of the refusal. It has the modules
+#: before it becomes the user, who may not be able to read them.
+ASKS = """
+import os, sys
+from gilk.api import windows
+from gilk.errors import GilkError
+os.setgroups([])
+os.setgid(int(sys.argv[1]))
+os.setuid(int(sys.argv[1]))
+try:
+    print(windows.key(int(sys.argv[2])))
+except GilkError as error:
+    print(error.slug)
+"""
+
+
+def key_as(user: int, window: Served) -> str:
+    """What that user gets who asks for a new key of a window. Only root may ask as another user."""
+    words = [sys.executable, "-c", ASKS, str(user), str(window.process.pid)]
+    done = subprocess.run(words, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def clean(loop: Loop) -> bool:
     """Whether nothing of gilk's is left in the program, now or soon."""
     return wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))

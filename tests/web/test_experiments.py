@@ -94,7 +94,7 @@ def test_an_experiment_is_written_and_run_by_mouse(page: Page, window: Served, f
     """A file is made, two instruments are staggered, and it runs as the command line runs it."""
     opened(page, window, "/")
     page.get_by_label("A new one, called").fill("mouse")
-    page.get_by_role("button", name="Open").click()
+    page.get_by_role("button", name="Open", exact=True).click()
     expect(page.get_by_text("This file is not there yet")).to_be_visible()
     page.get_by_label("Workload").fill("sh -c 'for i in 1 2 3 4; do echo $i; sleep 0.5; done'")
     page.get_by_label("Workload").blur()

@@ -19,7 +19,7 @@ from gilk.web import assets, guard, peer
 from gilk.web.audit import Audit
 from gilk.web.grants import Grants
 from gilk.web.guard import CHECKS, HEADERS, Gate, Guard
-from gilk.web.keys import KEY_LASTS, Keys
+from gilk.web.keys import KEY_LASTS, MOST_KEYS, Keys
 from gilk.web.routes import Window, application, routes
 from tests.web.served import Served, served
 
@@ -114,6 +114,7 @@ def test_requests_of_gilks_own_pages_are_accepted() -> None:
     opened = [HOST, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")]
     assert status(opened, path="/") == 200, "from a file, as --open does it"
     assert status([HOST, LOOKING_TOKEN], keys=LOOKING) == 200
+    assert status([HOST, LOOKING_TOKEN], "POST", "/key/new", keys=LOOKING) == 200, "another browser may only look, too"
 
 
 def test_wrong_tokens_are_always_refused() -> None:
@@ -132,6 +133,12 @@ def test_a_key_is_valid_once_and_for_a_minute() -> None:
     next(now)
     assert keys.exchange(late) is None
     assert keys.exchange("") is None and not keys.admits("")
+
+
+def test_only_so_many_keys_are_valid_at_one_time() -> None:
+    keys = Keys(True, lambda: 0.0)
+    first, *others = [keys.make() for _ in range(MOST_KEYS + 1)]
+    assert keys.exchange(first) is None and all(map(keys.exchange, others)) and len({first, *others}) == MOST_KEYS + 1
 
 
 @pytest.fixture
@@ -241,6 +248,19 @@ def test_a_used_key_is_refused(tmp_path: Path) -> None:
         status_, found, _ = window.send("POST", "/key", body={"key": window.key})
         assert (status_, found["error"]["slug"]) == (401, "bad-key")
         assert [row["what"] for row in window.audited()] == ["a browser was admitted"]
+
+
+def test_a_new_key_needs_the_token_and_admits_once(tmp_path: Path) -> None:
+    with served(tmp_path, "--user", str(os.geteuid())) as window:
+        token = window.token()
+        assert window.send("POST", "/key/new", body={})[0] == 401
+        status_, made, _ = window.send("POST", "/key/new", {"Authorization": f"Bearer {token}"}, {})
+        assert status_ == 200 and made["seconds"] == KEY_LASTS and made["key"] != window.key
+        again = [window.send("POST", "/key", body={"key": made["key"]}) for _ in range(2)]
+        assert [status_ for status_, _, _ in again] == [200, 401] and again[0][1]["token"] == token
+        assert "gilk web --key" in again[1][1]["error"]["hint"]
+        whats = ["a browser was admitted", "a key was made", "a browser was admitted"]
+        assert [row["what"] for row in window.audited()] == whats
 
 
 @pytest.mark.parametrize(

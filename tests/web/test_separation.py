@@ -28,7 +28,7 @@ from gilk.web.routes import Window, routes
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, run_gilk, wait_for
 from tests.programs.build import build, compile_to
 from tests.web.labs import descendants
-from tests.web.served import PATIENCE, Asking, Served, clean, served
+from tests.web.served import PATIENCE, Asking, Served, clean, key_as, served
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
 USER, GROUP = 65534, 65533
@@ -209,6 +209,18 @@ def test_a_window_is_listed_and_stopped(loop: Loop, tmp_path: Path) -> None:
         done = run_gilk("web", "--stop", pid)
         assert done.returncode == 0, done.stderr
         assert not differences(loop.pid) and window.process.wait(PATIENCE) == 0
+
+
+def test_only_root_gets_new_keys(tmp_path: Path) -> None:
+    """The user who used sudo may list the window, but whoever opens it has rights of root's."""
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        window.token()
+        assert key_as(USER, window) == "not-your-window"
+        assert key_as(USER - 1, window) == "no-such-window"
+        key = key_as(0, window).partition("/#key=")[2]
+        assert window.send("POST", "/key", body={"key": key})[0] == 200
+        whats = ["a browser was admitted", "a key was made", "a browser was admitted"]
+        assert wait_for(lambda: [row["what"] for row in window.audited()] == whats)
 
 
 def test_the_server_ends_with_the_starter(loop: Loop, tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ Every page must load without a message on the console. Tests wait for the elemen
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -15,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Response, Route, expect
 
-from tests.behaviour.harness import Loop, differences, wait_for
+from tests.behaviour.harness import Loop, differences, run_gilk, wait_for
 from tests.web.served import Asking, Served, clean, served
 from tests.web.windows import asking, browser, context, narrow, opened, page, ready, suits
 
@@ -119,6 +122,67 @@ def test_a_session_is_run_by_mouse(page: Page, window: Served, loop: Loop, askin
     expect(status).to_be_empty()
     expect(page.locator("#notice")).to_be_empty()  # it would say still that the instruments are in
     expect(page.get_by_role("columnheader", name="Now")).to_have_count(0)
+    assert clean(loop)
+
+
+def test_the_window_is_opened_in_another_browser(browser: Browser, loop: Loop, tmp_path: Path) -> None:
+    """The session is still there for whoever has closed the only browser and asks for a new address by the command."""
+    with served(tmp_path, "--pid", str(loop.pid)) as window:
+        first, second, third = (browser.new_context() for _ in range(3))
+        one = first.new_page()
+        one.goto(window.address)
+        ready(one)
+        asking = Asking(window, str(one.evaluate("sessionStorage.getItem('gilk-token')")))
+        number = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:entry=count"])["number"]
+        one.get_by_role("button", name="Open in another browser").click()
+        expect(one.get_by_text(re.compile(r"^It is good once, until \d\d:\d\d:\d\d\."))).to_be_visible()
+        suits(one, "an address for another browser")
+        narrow(one, "an address for another browser")
+        other = second.new_page()
+        other.goto(one.get_by_label("Address").input_value())
+        expect(other.get_by_role("table", name="Sessions")).to_contain_text("work")
+        first.close()
+        second.close()
+        pid = window.process.pid
+        address = json.loads(run_gilk("web", "--json", "--key", pid).stdout)["address"]
+        last = third.new_page()
+        last.goto(address)
+        ready(last)
+        last.goto(f"{address.partition('#')[0]}session/{number}")
+        last.get_by_role("button", name="Take out").click()
+        expect(last.get_by_text("the code was compared: it is what it was")).to_be_visible()
+        last.goto(address)
+        expect(last.get_by_text("is older than a minute")).to_be_visible()
+        expect(last.get_by_text("gilk web --key")).to_be_visible()
+        third.close()
+        assert clean(loop)
+
+
+def test_the_overview_follows_the_sessions(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    """Without a reload, and without taking the focus from what it is on."""
+    opened(page, window, "/")
+    field = page.get_by_label("Name, number or file")
+    field.fill("wor")
+    begun = asking.post("/session", target=asking.target(loop.pid), requests=["dispatch:entry=count"])
+    table = page.get_by_role("table", name="Sessions")
+    row = table.get_by_role("row").filter(has_text=f"{begun['number']}: work")
+    hits, rate, cost = (row.get_by_role("cell").nth(place) for place in (2, 4, 5))
+    expect(hits).to_have_text(re.compile("[1-9]"))
+    expect(rate).to_have_text(re.compile("[1-9]"))
+    expect(cost).to_have_text(re.compile(r"^[\d.]+ %$"))
+    expect(field).to_be_focused()
+    page.keyboard.type("k")
+    expect(field).to_have_value("work")
+    link = row.get_by_role("link")
+    link.focus()
+    shown = hits.inner_text()
+    expect(hits).not_to_have_text(shown)
+    expect(link).to_be_focused()
+    suits(page, "a session on the overview")
+    narrow(page, "a session on the overview")
+    row.get_by_role("button", name=f"Take out session {begun['number']}").click()
+    expect(row).to_contain_text("over: you ended it")
+    expect(row.get_by_role("button")).to_have_count(0)
     assert clean(loop)
 
 
@@ -452,6 +516,34 @@ def test_a_refused_search_has_no_count(page: Page, window: Served) -> None:
     expect(page.locator(".counted")).to_be_empty()
 
 
+def test_a_slug_leads_to_its_paragraph(page: Page, window: Served, loop: Loop, asking: Asking) -> None:
+    """In the list of chosen instruments, in a notice, and where an error takes the place of a page."""
+    target = asking.target(loop.pid)
+
+    def leads(link: Locator) -> None:
+        slug = link.text_content() or ""
+        link.click()
+        heading = page.get_by_role("heading", name=slug, exact=True)
+        expect(heading).to_be_focused()
+        expect(heading).to_be_in_viewport()
+
+    opened(page, window, f"/target/{target}")
+    typed = page.get_by_label("Points and instrument")
+    typed.fill("nowhere:entry=count")
+    typed.press("Enter")
+    for button, place in (("Preview the plan", page.locator("#pane .plan")), ("Begin", page.locator("#notice"))):
+        page.get_by_role("button", name=button).click()
+        leads(place.get_by_role("link", name="no-such-function", exact=True))
+        page.go_back()
+    page.get_by_role("button", name="Clear").click()
+    opened(page, window, "/session/4711")
+    expect(page.get_by_role("alert")).to_contain_text("there is no session 4711 (no-such-session)")
+    leads(page.get_by_role("link", name="no-such-session", exact=True))
+    suits(page, "a paragraph of the errors")
+    opened(page, window, "/help/d/errors#d_proc_off")
+    expect(page.get_by_role("row", name="D_PROC_OFF an offset")).to_be_focused()
+
+
 def test_the_documentation_is_listed_by_titles(page: Page, window: Served) -> None:
     opened(page, window, "/help")
     commands = page.locator("section").filter(has=page.get_by_role("heading", name="Commands"))
@@ -459,6 +551,27 @@ def test_the_documentation_is_listed_by_titles(page: Page, window: Served) -> No
     expect(page.get_by_role("heading", name="gilk web")).to_be_visible()
     expect(page.get_by_text("a local web application")).to_be_visible()
     expect(page.get_by_text("coloured by their hits")).to_have_count(0)  # the words of a picture
+
+
+def test_the_first_page_needs_few_requests(browser: Browser, tmp_path: Path) -> None:
+    """Over a slow connection each takes a while."""
+    with served(tmp_path, "--pid", str(os.getpid())) as window:
+        page = browser.new_page()
+        answers: list[Response] = []
+
+        def answered(response: Response) -> None:  # Playwright takes no methods of builtin types
+            answers.append(response)
+
+        page.on("response", answered)
+        page.goto(window.address)
+        ready(page)
+        expect(page.get_by_role("heading", name="Processes")).to_be_visible()
+        files = [one for one in answers if "/assets/" in one.url]
+        sizes = {one.url.rpartition("/")[2]: len(gzip.compress(one.body())) for one in files}
+        page.close()
+        assert len(answers) <= 13, [one.url for one in answers]
+        assert sum(sizes.values()) <= 20_000, sizes
+        assert {"main.js", "dom.js", "talk.js", "overview.js"} <= sizes.keys(), "the control"
 
 
 def test_without_a_key_the_page_explains_what_to_do(browser: Browser, window: Served) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The windows (`gilk web`) of this machine: each answers other processes of its user, which list it or stop it."""
+"""The windows (`gilk web`) of this machine: each answers other processes of its user, which list it, stop it, or ask it
+for an address with a new key.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,19 @@ from typing import Any, Final
 from gilk import own_threads
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session.broker import control
-from gilk.session.broker.form import WINDOW
+from gilk.session.broker.form import WINDOW, WINDOW_KEY
 
-__all__ = ["listed", "listening", "stop"]
+__all__ = ["key", "listed", "listening", "stop"]
 
 Json = dict[str, Any]
 _OUT: Final = 600.0  # the seconds that a window may take to take everything out and to complete its files
 
 
 @contextlib.contextmanager
-def listening(about: Callable[[], Json]) -> Iterator[None]:
+def listening(about: Callable[[], Json], key: Callable[[int], str]) -> Iterator[None]:
     """A context in which this process is listed as a window, with what ``about`` returns, and can be stopped, by
-    SIGTERM. Requests are answered in a thread. Raises OSError, MemoryError."""
+    SIGTERM. ``key`` is given the number of a user who asks for a key, and returns an address with a new one. Requests
+    are answered in a thread. Raises OSError, MemoryError."""
 
     def answer(words: Json) -> Json:
         if words.get("ask") == "list":
@@ -33,7 +36,9 @@ def listening(about: Callable[[], Json]) -> Iterator[None]:
         if words.get("ask") == "stop":
             os.kill(os.getpid(), signal.SIGTERM)
             return {}
-        raise UsageError("bad-request", "a window is listed or stopped")
+        if words.get("ask") == "key":
+            return {"address": key(server.client)}
+        raise UsageError("bad-request", "a window is listed or stopped, or asked for a key")
 
     over, ends = os.pipe()
     with control.ControlServer(answer, control.WEB) as server:
@@ -79,3 +84,11 @@ def stop(pid: int) -> None:
             raise TargetError("busy", f"the window {pid} has not ended yet", "it may be taking out; try again")
     finally:
         os.close(process)
+
+
+def key(pid: int) -> str:
+    """The address of a window with a new key, which is good once and for a minute. Raises UsageError `no-such-window`,
+    `not-your-window`, TargetError `busy`, `strange-answer`."""
+    if pid not in [one.pid for one in control.servers(control.WEB)]:
+        raise UsageError("no-such-window", f"process {pid} has no window of yours", "`gilk web --list` shows windows")
+    return str(control.ask(pid, {"ask": "key"}, control.WEB, WINDOW_KEY)["address"])

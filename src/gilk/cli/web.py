@@ -60,17 +60,24 @@ _MACHINE = re.compile(r"lab|here|ssh:\w[\w.@-]*", re.ASCII)  # it is a part of a
 @click.option(
     "--stop", "stopped", type=click.IntRange(1), metavar="PID", help="Stop the window of this process, and end."
 )
+@click.option(
+    "--key", "keyed", type=click.IntRange(0), is_flag=False, flag_value="0", metavar="[PID]",
+    help="Print a new address of your window, or of that of this process, and end.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the address, or the list, as JSON.")
 def web(
     port: int, path: Path | None, opening: bool, read_only: bool, pids: tuple[int, ...], users: tuple[str, ...],
     kernel: bool, machine: str, folders: tuple[Path, ...], experiments: tuple[Path, ...], traces: Path | None,
-    allow_c: bool, audit: Path | None, listing: bool, stopped: int | None, as_json: bool,
+    allow_c: bool, audit: Path | None, listing: bool, stopped: int | None, keyed: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Serve the window on this machine, and print its address, which is good for one browser and for a minute.
 
     It reaches your own processes; with --pid or --user it reaches these instead. As root it reaches what is named.
     Ctrl-C ends it, and takes out everything that was put in.
     """
+    if keyed is not None:
+        _print(_new_address(keyed or _own_window()), as_json, "for one browser, within a minute")
+        return
     if listing or stopped is not None:
         _others(stopped, as_json)
         return
@@ -86,6 +93,29 @@ def web(
     granted = _grants(pids, users, kernel, machine, folders, experiments, traces, not read_only)
     granted = replace(granted, c=allow_c)
     serve(Settings(granted, port, path, audit), lambda address: _ready(address, opening, as_json))
+
+
+def _new_address(pid: int) -> str:
+    """The address of the window of process ``pid`` with a new key. Raises UsageError `no-such-window`,
+    `not-your-window`, TargetError."""
+    from gilk.api import windows
+
+    return windows.key(pid)
+
+
+def _own_window() -> int:
+    """The number of the process of the only window of this user's, or of the user who became root by sudo. Raises
+    UsageError `no-such-window`, `ambiguous-window`."""
+    from gilk.api import windows
+    from gilk.web.peer import trusted_users
+
+    found = [one["pid"] for one in windows.listed() if one["user"] in trusted_users()]
+    if not found:
+        raise UsageError("no-such-window", "there is no window of yours", "`gilk web` starts one")
+    if len(found) > 1:
+        pids = ", ".join(map(str, found))
+        raise UsageError("ambiguous-window", f"the processes {pids} have windows of yours", "gilk web --key PID")
+    return int(found[0])
 
 
 def _others(stopped: int | None, as_json: bool) -> None:
@@ -140,12 +170,13 @@ def _user(name: str) -> int:
 
 
 def _ready(address: str, opening: bool, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"address": address}))
-    else:
-        click.echo(f"{address}\n(for one browser, within a minute; Ctrl-C ends the window)")
+    _print(address, as_json, "for one browser, within a minute; Ctrl-C ends the window")
     if opening:
         _open(address)
+
+
+def _print(address: str, as_json: bool, about: str) -> None:
+    click.echo(json.dumps({"address": address}) if as_json else f"{cell(address)}\n({about})")
 
 
 def _open(address: str) -> None:

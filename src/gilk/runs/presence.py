@@ -47,13 +47,12 @@ class Presence:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self.ended.add(process.pid)
-            elif has_let_go(process.pid):
-                continue
             elif (present or not process.keeper.there) and not process.keeper.is_present():
-                self.ended.add(process.pid)
-                self.moved.add(process.pid)
-                remarks.append(f"process {process.pid} executed another program; its probes went with the old one")
-            elif not process.keeper.there and process.alive:
+                if not has_let_go(process.pid):
+                    self.ended.add(process.pid)
+                    self.moved.add(process.pid)
+                    remarks.append(f"process {process.pid} executed another program; its probes went with the old one")
+            elif not process.keeper.there and not has_let_go(process.pid):
                 self.ended.add(process.pid)
                 remarks.append(forsaken(process.pid))
         return remarks

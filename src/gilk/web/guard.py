@@ -40,6 +40,7 @@ HEADERS: Final = {
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.=-]*")
 _LOOKING: Final = ("GET", "HEAD")
 KEY_PATH: Final = "/key"
+NEW_KEY_PATH: Final = "/key/new"
 LIVE_PATH: Final = "/live"
 ASSETS_PATH: Final = "/assets/"
 
@@ -131,8 +132,8 @@ def _token(scope: Scope, headers: Headers, gate: Gate) -> Turned | None:
         return None
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not gate.keys.admits(token):
-        return Turned(401, "no-token", "open the address that `gilk web` has printed")
-    if scope["method"] not in _LOOKING and not gate.keys.acts:
+        return Turned(401, "no-token", "open the address that `gilk web` or `gilk web --key` has printed")
+    if scope["method"] not in _LOOKING and not gate.keys.acts and scope["path"] != NEW_KEY_PATH:
         return Turned(403, "read-only", "this window was started with --read-only")
     return None
 

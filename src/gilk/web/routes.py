@@ -31,9 +31,9 @@ from gilk.web.dropping import kept_records
 from gilk.web.experiments import ExperimentPages
 from gilk.web.following import FollowedSession
 from gilk.web.grants import KERNEL, LAB, Grants, is_machine, ssh_host, title_of
-from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, Gate, Guard
+from gilk.web.guard import ASSETS_PATH, KEY_PATH, LIVE_PATH, NEW_KEY_PATH, Gate, Guard
 from gilk.web.instruments import InstrumentPages, requests_of
-from gilk.web.keys import Keys
+from gilk.web.keys import KEY_LASTS, Keys
 from gilk.web.live import live
 from gilk.web.machine import WindowMachine
 from gilk.web.printed import printed
@@ -131,6 +131,14 @@ class Window:
         self.audit.note("a browser was admitted")
         return {"token": token, "acts": self.keys.acts}
 
+    async def new_key(self, request: Request) -> Json:
+        """A key for another browser, which gets the same token, and the seconds for which it is good. The page knows
+        the address: it is another one at the far end of ssh -L.
+        """
+        await given(request)
+        self.audit.note("a key was made")
+        return {"key": self.keys.make(), "seconds": int(KEY_LASTS)}
+
     # Twins.
 
     async def index(self, _request: Request) -> Json:
@@ -144,7 +152,7 @@ class Window:
             if self.grants.machine
             else None,
             "experiment_folders": [str(path) for path in self.grants.experiments],
-            "sessions": [session.shown() for session in self.sessions.all()],
+            "sessions": [session.listed() for session in self.sessions.all()],
         }
 
     async def doctor(self, _request: Request) -> Json:
@@ -351,7 +359,10 @@ class Window:
 _TOO_SLOW: Final = ToldError(
     "file-too-slow", "that file took too long to read, and was given up", "the command line takes its time", 503
 )
-_FRESH = "start `gilk web` again, or press `another browser` in a window that is open"
+_FRESH = (
+    "`gilk web --key` prints a new address; so does the button Open in another browser, on the first page of a window "
+    "that is open"
+)
 
 
 def _looking(what: str, name: str, *words: str) -> str:
@@ -382,7 +393,8 @@ def routes(window: Window) -> list[BaseRoute]:
         "/target/{target}/d/preview.json": window.d.preview,
     }  # fmt: skip
     actions = {
-        KEY_PATH: window.key, "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
+        KEY_PATH: window.key, NEW_KEY_PATH: window.new_key,
+        "/survey": window.survey, "/survey/cancel": window.cancel, "/preview": window.preview,
         "/session": window.instruments.begin, "/session/c": window.instruments.begin_c,
         "/c/check.json": window.instruments.check_c, "/session/d": window.begin_d, "/session/end": window.end,
         "/session/pause": window.pause, "/session/leave-out": window.leave_out, "/end": window.end_all,

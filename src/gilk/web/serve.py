@@ -58,7 +58,7 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
             "window-incomplete", f"this installation lacks {', '.join(files.missing)} of the window",
             "install gilk[web] again",
         )  # fmt: skip
-    began = time.time()
+    began, owner = time.time(), os.geteuid()
     audit = Audit(settings.audit or usual_place())
     with (
         _listening(settings) as (listener, shown),
@@ -67,10 +67,35 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
         keys = Keys(settings.grants.acts)
         gate = Gate(keys, None if settings.socket else peer.trusted_users())
         window = routes.Window(settings.grants, keys, audit, files, starter)
+        addresses = _Addresses(shown, keys, audit, owner)
         with windows.listening(
-            lambda: {"address": str(settings.socket or shown), "since": began, "sessions": window.sessions.under_way}
+            lambda: {"address": str(settings.socket or shown), "since": began, "sessions": window.sessions.under_way},
+            addresses.asked_for,
         ):
-            asyncio.run(_served(window, gate, listener, lambda: ready(f"{shown}/#key={keys.make()}"), starter))
+            asyncio.run(_served(window, gate, listener, lambda: ready(addresses.new()), starter))
+
+
+@dataclass(frozen=True)
+class _Addresses:
+    """The addresses at which browsers are admitted. ``owner``: the user who began the window. That is root if it was by
+    sudo: whoever opens the window has the rights of its programs.
+    """
+
+    base: str
+    keys: Keys
+    audit: Audit
+    owner: int
+
+    def new(self) -> str:
+        """An address with a new key."""
+        return f"{self.base}/#key={self.keys.make()}"
+
+    def asked_for(self, asker: int) -> str:
+        """The same, for the user ``asker``. Raises UsageError `not-your-window`."""
+        if asker not in (0, self.owner):
+            raise UsageError("not-your-window", "root has begun this window, and only root gets keys for it")
+        self.audit.note("a key was made", "gilk web --key")
+        return self.new()
 
 
 @contextlib.contextmanager

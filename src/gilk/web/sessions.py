@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gilk.values import dataclass
 from gilk.web.children import Children, ToldError
@@ -17,6 +17,9 @@ from gilk.web.grants import identity_of_file, number_and_birth
 from gilk.web.trace_asked import KernelTraceAsked, TraceAsked
 
 Json = dict[str, Any]
+_LISTED: Final = ("hits", "records", "drops", "seconds", "paused")  # the parts of a state that lists have
+_LISTED_REQUESTS: Final = 20
+_LISTED_LETTERS: Final = 500  # of a request
 _MOST = 64  # the most sessions, including those that have ended, of which the oldest are forgotten
 
 
@@ -110,6 +113,18 @@ class WebSession:
             "python": self.python,
         }  # fmt: skip
         return {**facts, **self.state}
+
+    def listed(self) -> Json:
+        """What a list of sessions shows: not what it printed or gathered, since a page asks for the list every few
+        seconds. ``requests`` are the first ones, and of a D program its first letters.
+        """
+        facts = {
+            "number": self.number, "target": self.target, "title": self.title, "since": self.since, "end": self.end,
+            "requests": [each[:_LISTED_LETTERS] for each in self.requests[:_LISTED_REQUESTS]],
+            "more": max(0, len(self.requests) - _LISTED_REQUESTS), "points": len(self.state.get("counts", ())),
+            "out": self.is_out, "share": (self.state.get("cost") or {}).get("share"),
+        }  # fmt: skip
+        return facts | {name: self.state[name] for name in _LISTED if name in self.state}
 
 
 _WORKLOAD_ENDED = "its command has ended"

@@ -4,7 +4,8 @@
 import { h, renew, show } from "./dom.js";
 import { aggregations } from "./growing.js";
 import { routed } from "./routed.js";
-import { counts, facts, Rates } from "./session.js";
+import { Rates } from "./rows.js";
+import { counts, facts } from "./session.js";
 import { follow, get } from "./talk.js";
 
 async function session(place) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The control sockets of weavers and windows: `gilk aspect list`, show, on, off and remove talk to a weaver, `gilk web
---list` and `--stop` to a window.
+--list`, `--stop` and `--key` to a window.
 
 Such a server listens at an abstract socket whose name has its kind, user and pid, so that nothing is left behind when
 it ends. It answers its own user and root; a client trusts it only if its socket belongs to the process and user that
@@ -54,6 +54,7 @@ class ControlServer:
     def __init__(self, answering: Answering, kind: str = WEAVE) -> None:
         """Begin to listen. Raises OSError."""
         self._answering = answering
+        self.client = -1  # the user of the client whose request is being answered
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.bind(_address(ServerName(os.getpid(), os.geteuid(), kind)))
@@ -82,7 +83,8 @@ class ControlServer:
             except OSError:
                 return
             with end, contextlib.suppress(Closed, OSError):
-                if _peer(end).user in (0, os.geteuid()):
+                self.client = _peer(end).user
+                if self.client in (0, os.geteuid()):
                     self._serve(end)
 
     def _serve(self, end: socket.socket) -> None:
@@ -195,6 +197,8 @@ def _refused(error: dict[str, Any]) -> UsageError:
     message = str(error.get("message"))
     if error.get("slug") == "no-such-aspect":
         return UsageError("no-such-aspect", message)
+    if error.get("slug") == "not-your-window":
+        return UsageError("not-your-window", message, "sudo gilk web --key")
     return UsageError("bad-request", message)
 
 

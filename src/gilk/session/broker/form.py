@@ -16,6 +16,7 @@ WEAVING_SHOWN: Final[Form] = WEAVING | {
     "processes": [{"pid": int, "functions": int, "notes": [str]}], "reports": [{"pid": int, "text": str}],
 }  # fmt: skip
 WINDOW: Final[Form] = {"address": str, "since": float, "sessions": int}
+WINDOW_KEY: Final[Form] = {"address": str}
 _LATEST: Final = 1 << 40  # seconds: a time that the C library can show
 
 

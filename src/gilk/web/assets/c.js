@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // A field in the list of chosen instruments in which instruments are written in C. The compiler's words stand below it.
 
-import { h, later, show } from "./dom.js";
+import { h, later, show, trouble } from "./dom.js";
 import { Editor } from "./editor.js";
 import { post } from "./talk.js";
 
@@ -57,7 +57,7 @@ export function field(lab, changed, typed) {
         changed();
       }
     } catch (error) {
-      if (error.name !== "AbortError") show(said, h("p", { class: "state missing" }, `${error.message} (${error.slug}). ${error.hint ?? ""}`));
+      if (error.name !== "AbortError") show(said, h("p", { class: "state missing" }, trouble(error)));
     }
   }
 

@@ -2,7 +2,7 @@
 // The page on which the user writes a D program for a process or for the kernel of a machine. The program is checked while it is
 // typed, previewed, and begun.
 
-import { h, isMachine, lines, number, plural, show } from "./dom.js";
+import { h, isMachine, lines, number, plural, helpAbout, show, trouble } from "./dom.js";
 import { command, goTo } from "./frame.js";
 import { get, post } from "./talk.js";
 import { Editor } from "./editor.js";
@@ -109,7 +109,7 @@ export async function program(place, id) {
       keep();
       goTo(`/session/${session.number}`);
     } catch (error) {
-      show(wrong, h("p", null, `Nothing was put in. ${error.message} (${error.slug})`), error.hint ? h("p", null, error.hint) : null);
+      show(wrong, h("p", null, trouble(error, "Nothing was put in.")));
       run.disabled = false;
     }
   } }, "Begin");
@@ -157,12 +157,12 @@ function verdict(found, editor) {
   return h("ul", { class: "problems" }, found.problems.map((one) => h("li", null,
     one.start === null ? null : h("button", { onclick: () => editor.goTo(one.start, one.end) }, `line ${one.line}, column ${one.column}`),
     one.message.split("\n").flatMap((line) => [line, " "]),
-    h("a", { href: one.tag ? "/help/d/errors" : "/help/errors" }, one.tag ? `${one.tag} (${one.slug})` : one.slug),
+    h("a", { href: one.tag ? helpAbout(one.tag, "d/errors") : helpAbout(one.slug) }, one.tag ? `${one.tag} (${one.slug})` : one.slug),
     one.hint ? h("span", { class: "hint" }, ` ${one.hint}`) : null)));
 }
 
 function failed(error) {
-  return h("p", { class: "state missing" }, `${error.message} (${error.slug}). ${error.hint ?? ""}`);
+  return h("p", { class: "state missing" }, trouble(error));
 }
 
 function plan(found) {
@@ -176,6 +176,6 @@ function plan(found) {
       refused ? `${plural(refused, "probe")} cannot be had, wholly or in part:` : "All can be had. Nothing is written yet."),
     refused ? h("ul", null, found.refused.map((one) => h("li", null, `${one.probe}: `,
       Object.entries(one.reasons).map(([name, count]) =>
-        `${found.reasons[name] ? `${name}: ${found.reasons[name]}` : name}${one.places > 1 ? ` (${number(count)} of ${plural(one.places, "place")})` : ""}. `)))) : null,
+[h("a", { href: helpAbout(name, "refusals") }, name), `${found.reasons[name] ? `: ${found.reasons[name]}` : ""}${one.places > 1 ? ` (${number(count)} of ${plural(one.places, "place")})` : ""}. `])))) : null,
     refused > found.refused.length ? h("p", null, `and ${plural(refused - found.refused.length, "probe")} more`) : null);
 }

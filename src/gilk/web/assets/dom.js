@@ -49,6 +49,7 @@ export function show(place, ...children) {
   place.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
 }
 
+<<<<<<< HEAD
 const shownIn = new WeakMap();
 
 // Show in `place` what `make` makes of the facts, if they have changed. Elements that are the same but for their text and
@@ -151,6 +152,48 @@ function drop(place, letters) {
     if (length <= left) node.remove();
     else node.deleteData(0, left);
     left -= Math.min(left, length);
+=======
+// Like `show`, but what is alike stays, and so do the rows of tables, with the focus and what is selected there.
+export function patch(place, ...children) {
+  const made = children.flat(Infinity).filter((child) => child instanceof Node);
+  for (const [at, child] of made.entries()) {
+    const old = place.childNodes[at];
+    if (!old) place.append(child);
+    else if (!stays(old, child)) old.replaceWith(child);
+  }
+  while (place.childNodes.length > made.length) place.lastChild.remove();
+}
+
+// Whether an element can stay in place of a new one; a table with the same heads is given the new rows.
+function stays(old, made) {
+  if (old.isEqualNode(made)) return true;
+  if (old.tagName !== "TABLE" || made.tagName !== "TABLE" || !old.tHead.isEqualNode(made.tHead)) return false;
+  old.caption.textContent = made.caption.textContent;
+  patchRows(old.tBodies[0], [...made.tBodies[0].rows]);
+  return true;
+}
+
+// Rows with the same key stay, and of these the cells that are alike. Others are put around them: a row that is moved loses the focus.
+function patchRows(body, made) {
+  const old = new Map([...body.rows].map((row) => [row.dataset.key, row]));
+  const rows = made.map((row) => old.get(row.dataset.key) ?? row);
+  for (const row of old.values()) if (!rows.includes(row)) row.remove();
+  let next = body.firstChild;
+  for (const [at, row] of rows.entries()) {
+    if (row === next) next = next.nextSibling;
+    else body.insertBefore(row, next);
+    if (row !== made[at]) patchCells(row, made[at]);
+  }
+}
+
+function patchCells(row, made) {
+  for (const [at, cell] of [...made.cells].entries()) {
+    const old = row.cells[at];
+    if (old.isEqualNode(cell)) continue;
+    const had = old.contains(document.activeElement);
+    old.replaceWith(cell);
+    if (had) (cell.querySelector("a, button") ?? row.querySelector("a, button"))?.focus();
+>>>>>>> w2
   }
 }
 
@@ -196,9 +239,27 @@ export function times(first, last, left, right, y) {
   return [s("text", { x: left, y }, `${first} s`), s("text", { x: right, y, "text-anchor": "end" }, `${last} s`)];
 }
 
+// A time in seconds since 1970 as one of the day, with the date if that is another day.
+export function clock(seconds) {
+  const then = new Date(1000 * seconds);
+  const day = then.toDateString() === new Date().toDateString() ? "" : `${then.toISOString().slice(0, 10)} `;
+  return `${day}${then.toLocaleTimeString("en-GB")}`;
+}
+
 // A sentence, or a title, that begins with a capital.
 export function capital(text) {
   return text[0].toUpperCase() + text.slice(1);
+}
+
+// The address of what the documentation says about a slug, a tag or a reason: the heading, or the row of a table, on that page.
+export function helpAbout(name, page = "errors") {
+  return `/help/${page}#${name.toLowerCase()}`;
+}
+
+// An error in a sentence or two, for a place of its own: what it is about, its slug, which leads to its paragraph, and its hint.
+export function trouble(error, before = "") {
+  const slug = error.slug ? [" (", h("a", { href: helpAbout(error.slug) }, error.slug), ")"] : [];
+  return [before ? `${before} ` : "", error.message, ...slug, error.hint ? `. ${error.hint}` : ""];
 }
 
 // Whether a target is the kernel of a machine, which is instrumented there.
@@ -225,11 +286,11 @@ export function plural(count, noun) {
   return `${number(count)} ${count === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;
 }
 
-// A table. The columns are [heading, class, (row) => child].
-export function table(caption, columns, rows) {
+// A table. The columns are [heading, class, (row) => child]. `key` names a row, for `patch`.
+export function table(caption, columns, rows, key = () => null) {
   return h("table", null,
     h("caption", { class: "unseen" }, caption),
     h("thead", null, h("tr", null, columns.map(([heading, kind]) => h("th", { class: kind, scope: "col" }, heading)))),
     h("tbody", null, rows.map((row) =>
-      h("tr", null, columns.map(([, kind, cell]) => h("td", { class: kind }, cell(row)))))));
+      h("tr", { "data-key": key(row) }, columns.map(([, kind, cell]) => h("td", { class: kind }, cell(row)))))));
 }

@@ -3,10 +3,10 @@
 // in the text, and keeps everything else in it, comments included.
 
 import { bar, picture, secondsAt, seconds, span, STEP } from "./bars.js";
-import { h, later, s, show, table } from "./dom.js";
+import { h, later, s, show, table, trouble } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
-import { sessionRows } from "./session.js";
+import { sessionRows } from "./rows.js";
 
 const REST = 250; // ms without a key before a text is checked
 
@@ -106,7 +106,7 @@ export async function experiment(place, id) {
       const session = await post("/session/experiment", { file: id, digest });
       goTo(`/session/${session.number}`);
     } catch (error) {
-      show(wrong, problem(error, "Nothing was put in. "));
+      show(wrong, problem(error, "Nothing was put in."));
       begin.disabled = false;
     }
   } }, "Begin");
@@ -126,7 +126,7 @@ export async function experiment(place, id) {
 }
 
 function problem(error, before = "") {
-  return [h("p", null, `${before}${error.message} (${error.slug})`), error.hint ? h("p", null, error.hint) : null];
+  return h("p", null, trouble(error, before));
 }
 
 function stopOf(one, values, whole) {

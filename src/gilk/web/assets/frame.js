@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The parts that every page has: the top line, errors, notices, and commands to copy.
 
-import { h, lines, show } from "./dom.js";
+import { h, lines, show, trouble } from "./dom.js";
 import { status } from "./status.js";
 import { get, post } from "./talk.js";
 
@@ -51,26 +51,26 @@ export function keys() {
 async function allOut() {
   try {
     const { sessions } = await post("/end", {});
-    const wrong = sessions.filter((each) => (each.report ?? each.out)?.restored === false);
-    notice(wrong.length
-      ? `Everything is out. The code of ${wrong.map((each) => each.title).join(", ")} is NOT what it was.`
+    const bad = sessions.filter((each) => (each.report ?? each.out)?.restored === false);
+    notice(bad.length
+      ? `Everything is out. The code of ${bad.map((each) => each.title).join(", ")} is NOT what it was.`
       : "Everything is out, and the code is what it was.");
     again();
   } catch (error) {
-    notice(`${error.message} (${error.slug})`);
+    notice(trouble(error));
   }
 }
 
 let noticed = 0;
 
-// Show a notice in place of the last one; '' removes that one.
-export function notice(text) {
-  dispatchEvent(new CustomEvent("gilk-notice", { detail: text }));
+// Show a notice in place of the last one: a text, or the parts of an error (`trouble`). '' removes that one.
+export function notice(what) {
+  dispatchEvent(new CustomEvent("gilk-notice", { detail: what }));
 }
 
-export function showNotice(text) {
+export function showNotice(what) {
   noticed = Date.now();
-  show(document.getElementById("notice"), text ? h("p", null, text) : null);
+  show(document.getElementById("notice"), what.length ? h("p", null, what) : null);
 }
 
 // Remove the notice of an earlier page. A fresh notice, about how the reader came to this page, stays.
@@ -78,7 +78,7 @@ export function forgetNotice() {
   if (Date.now() - noticed > 2000) show(document.getElementById("notice"));
 }
 
-// An error: its message, its hint, and a button that shows its paragraph of the documentation.
+// An error that takes the place of a page, and a button that shows its paragraph of the documentation here.
 export function refused(error) {
   const place = h("div");
   const more = h("button", { onclick: async () => {
@@ -91,7 +91,7 @@ export function refused(error) {
   } }, `What is ${error.slug}?`);
   return h("section", { class: "refused", role: "alert" },
     h("h1", null, error.slug ? "That was refused" : "Something is wrong here"),
-    h("p", null, error.message, error.slug ? ` (${error.slug})` : ""),
+    h("p", null, trouble({ ...error, message: error.message, hint: "" })),
     error.hint ? h("p", null, error.hint) : null,
     error.slug ? more : null, place);
 }
@@ -103,4 +103,27 @@ export function command(line, python) {
     h("pre", { tabindex: 0, "aria-label": "Command line" }, lines(line)),
     python ? h("pre", { tabindex: 0, "aria-label": "Python" }, lines(python)) : null,
     h("button", { onclick: () => navigator.clipboard?.writeText(line) }, "Copy the command"));
+}
+
+const EVERY = 2000; // ms between two looks
+const REST = 4; // a look may take one part in this many plus one of the time
+
+// Call `look`, which returns a promise, every two seconds from then on, and less often if it takes long. Returns a function
+// that ends this.
+export function looking(look) {
+  let over = false;
+  async function turn() {
+    if (document.hidden) await new Promise((seen) => addEventListener("visibilitychange", seen, { once: true }));
+    const began = performance.now();
+    try {
+      if (!over) await look();
+    } catch {
+      // The server may be gone for a while; what is shown stays.
+    }
+    if (!over) setTimeout(turn, Math.max(EVERY, REST * (performance.now() - began)));
+  }
+  setTimeout(turn, EVERY);
+  return () => {
+    over = true;
+  };
 }

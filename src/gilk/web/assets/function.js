@@ -2,7 +2,11 @@
 // One function: its blocks as a graph. The strip at the top of a block is the point before it, the one at the bottom the
 // point after it; both are buttons. Blocks that are being counted have their hits in words and as a colour.
 
+<<<<<<< HEAD
 import { dropped, h, number, plural, renew, s, short, show } from "./dom.js";
+=======
+import { h, helpAbout, number, plural, s, short, show } from "./dom.js";
+>>>>>>> w2
 import { command, notice } from "./frame.js";
 import { chosen, sessionsOf, toggle, whenChosen } from "./pane.js";
 import { sourceOf } from "./source.js";
@@ -120,7 +124,7 @@ function legend(reasons) {
   const rows = Object.entries(reasons);
   if (!rows.length) return null;
   return h("details", { class: "hint" }, h("summary", null, "Why some points are refused"),
-    h("dl", null, rows.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])));
+    h("dl", null, rows.map(([name, text]) => [h("dt", null, h("a", { href: helpAbout(name, "refusals") }, name)), h("dd", null, text)])));
 }
 
 function drawn(found, picked, untold) {

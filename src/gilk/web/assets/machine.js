@@ -2,12 +2,12 @@
 // The machine whose kernel is instrumented: the lab, a virtual one, or this one, or one that is reached over ssh. Its page
 // follows its state.
 
-import { capital, h, lines, plural, show } from "./dom.js";
+import { capital, h, lines, plural, show, trouble } from "./dom.js";
 import { again, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { images } from "./target.js";
 import { add } from "./pane.js";
-import { sessionRows } from "./session.js";
+import { sessionRows } from "./rows.js";
 import { typedField } from "./typed.js";
 
 const EVERY = 1000; // ms between two looks at the state
@@ -40,7 +40,7 @@ function act(name, path, done) {
       if (done) notice(done);
       again();
     } catch (error) {
-      notice(`${error.message} (${error.slug}) ${error.hint}`);
+      notice(trouble(error));
       button.disabled = false;
     }
   } }, name);
@@ -66,7 +66,7 @@ function state(now, words) {
   if (now.state === "starting") return h("p", null, `${words.starting}. That takes some seconds …`);
   if (!now.why) return h("p", null, `${words.off}.`);
   return h("section", { class: "refused", role: "alert" }, h("h2", null, words.off),
-    h("p", null, `${now.why.message} (${now.why.slug})`), now.why.hint ? h("pre", { tabindex: 0 }, lines(now.why.hint)) : null);
+    h("p", null, trouble({ ...now.why, hint: "" })), now.why.hint ? h("pre", { tabindex: 0 }, lines(now.why.hint)) : null);
 }
 
 // Look again and again, and show the page anew when the state is another one. Returns the end of that.

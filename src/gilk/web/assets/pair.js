@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The time lines of two traces, locked: both always show the same time since their beginnings. The address keeps it.
 
-import { h, later, show } from "./dom.js";
+import { h, later, show, trouble } from "./dom.js";
 import { refused } from "./frame.js";
 import { get } from "./talk.js";
 import { keysHint, TimelineView } from "./timeline.js";
@@ -68,7 +68,7 @@ export class Pair {
       const found = await Promise.all(files.map((one) => get(`/file/${one.id}/timeline.json`)));
       if (!this.gone) this.build(files, found);
     } catch (error) {
-      if (error.name !== "AbortError") show(this.place, h("h2", null, "Both time lines"), h("p", null, `${error.message} (${error.slug})`));
+      if (error.name !== "AbortError") show(this.place, h("h2", null, "Both time lines"), h("p", null, trouble(error)));
     }
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The pane below the pages on which points are picked: the chosen instruments, a preview of the plan, and a button to begin.
 
-import { fileId, h, isMachine, lines, plural, show } from "./dom.js";
+import { fileId, h, helpAbout, isMachine, lines, plural, show, trouble } from "./dom.js";
 import { command, goTo, notice } from "./frame.js";
 import { get, post } from "./talk.js";
 import { listed as timesOf, timed, timesField } from "./times.js";
@@ -153,11 +153,11 @@ async function preview(target, requests, place) {
     const { points, reasons } = await post("/preview", { target, requests });
     const bad = points.filter((each) => each.refused);
     show(place, h("p", null, `${plural(points.length - bad.length, "point")} can be had`, bad.length ? `, ${bad.length} cannot:` : "."),
-      h("ul", null, bad.slice(0, 50).map((each) => h("li", null, `${each.point}: ${each.refused}: ${reasons[each.refused]}`))),
+      h("ul", null, bad.slice(0, 50).map((each) => h("li", null, `${each.point}: `, h("a", { href: helpAbout(each.refused, "refusals") }, each.refused), `: ${reasons[each.refused]}`))),
       h("details", null, h("summary", null, "All points"),
         h("ul", null, points.slice(0, 500).map((each) => h("li", null, `${each.point}: ${each.tactic ?? `refused: ${each.refused}`}`)))));
   } catch (error) {
-    show(place, h("p", { role: "alert" }, `${error.message} (${error.slug}) ${error.hint}`));
+    show(place, h("p", { role: "alert" }, trouble(error)));
   }
 }
 
@@ -174,7 +174,7 @@ async function begin(target, requests, button) {
     keep(target, []);
     goTo(`/session/${session.number}`);
   } catch (error) {
-    notice(`Nothing was put in. ${error.message} (${error.slug}) ${error.hint}`);
+    notice(trouble(error, "Nothing was put in."));
     button.disabled = false;
   }
 }
@@ -195,7 +195,7 @@ async function stagger(target, requests, place) {
     if (workload(target)) words.set("workload", workload(target));
     goTo(`/experiment/${fileId(path)}?${words}`);
   } catch (error) {
-    show(place, h("p", { role: "alert" }, `${error.message} (${error.slug})`));
+    show(place, h("p", { role: "alert" }, trouble(error)));
   }
 }
 

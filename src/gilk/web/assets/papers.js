@@ -39,7 +39,23 @@ export async function help(place, page) {
     return;
   }
   const found = await get(`/help.json?page=${encodeURIComponent(page)}`);
+  named.clear();
   show(place, h("article", { class: "manual" }, [...blocks(found.text, page)]));
+  const asked = document.getElementById(`at-${location.hash.slice(1)}`);
+  if (!asked) return;
+  asked.setAttribute("tabindex", "-1");
+  asked.focus();
+  asked.scrollIntoView();
+}
+
+const named = new Set(); // the places that the page shown has
+
+// The id of a place of a page, which addresses name behind a #: as GitHub makes it of a heading. Null if there is one already.
+function idOf(text) {
+  const id = `at-${text.trim().toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, "").replaceAll(" ", "-")}`;
+  if (named.has(id)) return null;
+  named.add(id);
+  return id;
 }
 
 // Elements for a text in Markdown, as far as the documentation uses it.
@@ -53,7 +69,7 @@ function* blocks(text, page) {
       while (lines.length && !lines[0].startsWith("```")) code.push(lines.shift());
       lines.shift();
       yield example(code);
-    } else if (heading) yield h(`h${Math.min(heading[1].length, 4)}`, null, ...inline(heading[2], page));
+    } else if (heading) yield h(`h${Math.min(heading[1].length, 4)}`, { id: idOf(heading[2]) }, ...inline(heading[2], page));
     else if (line.startsWith("|")) yield rows([line, ...taken(lines, (each) => each.startsWith("|"))], page);
     else if (/^( {4}|\t)\S/.test(line)) yield example([line, ...taken(lines, (each) => /^( {4}|\t)/.test(each))].map((each) => each.replace(/^( {4}|\t)/, "")));
     else if (/^\s*([-*]|\d+\.) /.test(line)) {
@@ -85,7 +101,7 @@ function rows(lines, page) {
   const cells = (line) => line.replaceAll("\\|", "\u0001").split("|").slice(1, -1).map((each) => each.replaceAll("\u0001", "|").trim());
   const [head, , ...body] = lines.map(cells);
   return h("table", null, h("thead", null, h("tr", null, head.map((each) => (each ? h("th", { scope: "col" }, ...inline(each, page)) : h("td"))))),
-    h("tbody", null, body.map((row) => h("tr", null, row.map((each) => h("td", null, ...inline(each, page)))))));
+    h("tbody", null, body.map((row) => h("tr", { id: /^`[\w-]+`$/.test(row[0]) ? idOf(row[0]) : null }, row.map((each) => h("td", null, ...inline(each, page)))))));
 }
 
 function inline(text, page) {
@@ -95,6 +111,6 @@ function inline(text, page) {
     const link = /^\[([^\]]+)\]\(([^)#]*)(#[^)]*)?\)$/.exec(part);
     if (!link) return part;
     const path = new URL(link[2] || `${page}.md`.split("/").pop(), `http://x/help/${page}`).pathname;
-    return path.startsWith("/help/") && path.endsWith(".md") ? h("a", { href: path.slice(0, -3) }, ...inline(link[1], page)) : link[1].replaceAll("`", "");
+    return path.startsWith("/help/") && path.endsWith(".md") ? h("a", { href: `${path.slice(0, -3)}${link[3] ?? ""}` }, ...inline(link[1], page)) : link[1].replaceAll("`", "");
   });
 }

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
-import { capital, dropped, duration, h, isMachine, lines, number, plural, renew, s, short, show, table } from "./dom.js";
+import {
+  capital, dropped, duration, h, isMachine, lines, number, plural, renew, s, short, show, table, trouble,
+} from "./dom.js";
 import { command, notice } from "./frame.js";
 import { aggregations, heatOverTime } from "./growing.js";
 import { overTime } from "./lines.js";
 import { happened, written } from "./bars.js";
+import { Rates } from "./rows.js";
 import { follow, get, post } from "./talk.js";
-
-export function sessionRows(sessions) {
-  return table("Sessions", [
-    ["Session", "told", (one) => [h("a", { href: `/session/${one.number}` }, `${one.number}: ${one.title}`),
-      h("div", { class: "hint" }, lines(one.requests.join(", ").trim()))]],
-    ["Hits", "number", (one) => (one.hits || !one.records ? number(one.hits ?? 0) : "")],
-    ["Dropped", "number lesser", (one) => dropped(one.drops ?? 0, one.records)],
-    ["State", "told", (one) => (one.end ? `over: ${one.end}` : one.paused ? "paused" : "goes on")],
-  ], sessions);
-}
 
 // The parts of a session's page, and the members of its state that they show.
 const ABOVE = ["seconds", "hits", "records", "bytes", "drops", "cost", "trace", "report", "summing", "doing", "out", "end", "target", "planned", "stages",
@@ -47,7 +40,7 @@ export async function session(place, text) {
     try {
       await post("/session/end", { session: first.number });
     } catch (error) {
-      notice(`${error.message} (${error.slug})`);
+      notice(trouble(error));
     }
   } }, "Take out");
   const rates = new Rates();
@@ -56,7 +49,7 @@ export async function session(place, text) {
     try {
       await post("/session/pause", { session: first.number, paused: !latest.paused });
     } catch (error) {
-      notice(`${error.message} (${error.slug})`);
+      notice(trouble(error));
     }
     halt.disabled = false;
   } }, "Pause");
@@ -154,7 +147,7 @@ class Counting {
       try {
         await post("/session/leave-out", { session });
       } catch (error) {
-        notice(`${error.message} (${error.slug})`);
+        notice(trouble(error));
         this.leave.disabled = false;
       }
     } }, "Do without the report");
@@ -216,26 +209,6 @@ function printed(state, isProgram) {
   return h("section", null, h("h2", null, "Printed"),
     state.bytes > state.printed.length ? h("p", null, "Only the end is shown.") : null,
     h("pre", { class: "printed", role: "region", tabindex: 0, "aria-label": isProgram ? "Output of the program" : "Output of the workload" }, lines(state.printed)));
-}
-
-// The hits of each point per second, between two states that are a second apart; none of a session that is paused.
-export class Rates {
-  of(state) {
-    const now = state.seconds ?? 0; // the first state comes before the first count
-    if (state.paused) {
-      this.before = { seconds: now, counts: { ...state.counts } };
-      this.rates = {};
-      return this.rates;
-    }
-    const before = this.before;
-    if (!before || now - before.seconds > 0.9) {
-      const entries = Object.entries(before ? state.counts ?? {} : {});
-      this.rates = Object.fromEntries(entries.map(([point, count]) =>
-        [point, (count - (before.counts[point] ?? 0)) / (now - before.seconds)]));
-      this.before = { seconds: now, counts: { ...state.counts } };
-    }
-    return this.rates;
-  }
 }
 
 export function counts(state, rates) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The source of a function beside its blocks: each line with the blocks that have its code, and with their hits.
 
-import { h, number, plural, short, show } from "./dom.js";
+import { h, number, plural, short, show, trouble } from "./dom.js";
 import { get } from "./talk.js";
 
 const HEATS = 6;
@@ -23,7 +23,7 @@ export function sourceOf(id, words, found, to) {
       drawn(await get(`/target/${id}/source.json?${asked}`));
     } catch (error) {
       if (error.name === "AbortError") return;
-      show(place, h("h2", null, "Source"), h("p", null, `No source: ${error.message}. ${error.hint ?? ""}`));
+      show(place, h("h2", null, "Source"), h("p", null, trouble(error, "No source:")));
     }
   }
 

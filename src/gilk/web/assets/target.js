@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // A target's images, and its functions, which are searched while the user types, with words that say what can be instrumented.
 
-import { h, isMachine, number, plural, show, table } from "./dom.js";
+import { h, isMachine, number, plural, show, table, trouble } from "./dom.js";
 import { again, command, notice, refused } from "./frame.js";
 import { get, post } from "./talk.js";
 import { add } from "./pane.js";
-import { sessionRows } from "./session.js";
+import { sessionRows } from "./rows.js";
 import { machine } from "./machine.js";
 import { typedField } from "./typed.js";
 
@@ -145,7 +145,7 @@ function analyse(id, image, state) {
       notice("The analysis is done.");
       again();
     } catch (error) {
-      notice(`${error.message} (${error.slug})`);
+      notice(trouble(error));
       button.disabled = false;
       stop.hidden = true;
     }

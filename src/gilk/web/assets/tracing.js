@@ -2,7 +2,7 @@
 // The page where a trace of a process, or of the kernel of a machine, is begun: from which event to which, and which functions are
 // followed.
 
-import { h, isMachine, show } from "./dom.js";
+import { h, isMachine, show, trouble } from "./dom.js";
 import { command, goTo } from "./frame.js";
 import { workload, workloadField } from "./pane.js";
 import { get, post } from "./talk.js";
@@ -79,7 +79,7 @@ export async function tracing(place, id) {
       const session = kernel ? await post("/session/machine/trace", chosen()) : await post("/session/trace", { target: id, ...chosen() });
       goTo(`/session/${session.number}`);
     } catch (error) {
-      show(wrong, h("p", null, `Nothing was put in. ${error.message} (${error.slug})`), error.hint ? h("p", null, error.hint) : null);
+      show(wrong, h("p", null, trouble(error, "Nothing was put in.")));
       begin.disabled = false;
     }
   } }, "Begin");
@@ -115,5 +115,5 @@ function field(name, label, input, hint) {
 }
 
 function failed(error) {
-  return h("p", { class: "state missing" }, `${error.message} (${error.slug}). ${error.hint ?? ""}`);
+  return h("p", { class: "state missing" }, trouble(error));
 }
