@@ -115,7 +115,7 @@ class WebSession:
         return {**facts, **self.state}
 
     def listed(self) -> Json:
-        """What a list of sessions shows: not what it printed or gathered, since a page asks for the list every few
+        """The parts that a list of sessions shows: not what it printed or gathered, as a page asks every two
         seconds. ``requests`` are the first ones, and of a D program its first letters.
         """
         facts = {
