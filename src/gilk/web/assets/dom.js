@@ -49,7 +49,6 @@ export function show(place, ...children) {
   place.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
 }
 
-<<<<<<< HEAD
 const shownIn = new WeakMap();
 
 // Show in `place` what `make` makes of the facts, if they have changed. Elements that are the same but for their text and
@@ -59,7 +58,12 @@ export function renew(place, facts, make) {
   const text = JSON.stringify(facts ?? null);
   if (shownIn.get(place) === text) return;
   shownIn.set(place, text);
-  fit(place, [make(facts)].flat(Infinity).filter((child) => child instanceof Node));
+  patch(place, make(facts));
+}
+
+// Show in `place` these new children in the same way, whether or not facts have changed.
+export function patch(place, ...children) {
+  fit(place, children.flat(Infinity).filter((child) => child instanceof Node));
 }
 
 // Make the nodes in `place` like these, which are new.
@@ -78,7 +82,7 @@ function fit(place, made) {
 // What tells a node from its neighbours: a name of its own, the heading of a section, the first cell of a row.
 function nameOf(node) {
   const headed = ["TR", "SECTION"].includes(node.nodeName) ? node.firstElementChild?.textContent : node.ariaLabel;
-  return `${node.nodeName} ${node.dataset?.of ?? headed ?? ""}`;
+  return `${node.nodeName} ${node.dataset?.key ?? node.dataset?.of ?? headed ?? ""}`;
 }
 
 function become(node, made) {
@@ -152,48 +156,6 @@ function drop(place, letters) {
     if (length <= left) node.remove();
     else node.deleteData(0, left);
     left -= Math.min(left, length);
-=======
-// Like `show`, but what is alike stays, and so do the rows of tables, with the focus and what is selected there.
-export function patch(place, ...children) {
-  const made = children.flat(Infinity).filter((child) => child instanceof Node);
-  for (const [at, child] of made.entries()) {
-    const old = place.childNodes[at];
-    if (!old) place.append(child);
-    else if (!stays(old, child)) old.replaceWith(child);
-  }
-  while (place.childNodes.length > made.length) place.lastChild.remove();
-}
-
-// Whether an element can stay in place of a new one; a table with the same heads is given the new rows.
-function stays(old, made) {
-  if (old.isEqualNode(made)) return true;
-  if (old.tagName !== "TABLE" || made.tagName !== "TABLE" || !old.tHead.isEqualNode(made.tHead)) return false;
-  old.caption.textContent = made.caption.textContent;
-  patchRows(old.tBodies[0], [...made.tBodies[0].rows]);
-  return true;
-}
-
-// Rows with the same key stay, and of these the cells that are alike. Others are put around them: a row that is moved loses the focus.
-function patchRows(body, made) {
-  const old = new Map([...body.rows].map((row) => [row.dataset.key, row]));
-  const rows = made.map((row) => old.get(row.dataset.key) ?? row);
-  for (const row of old.values()) if (!rows.includes(row)) row.remove();
-  let next = body.firstChild;
-  for (const [at, row] of rows.entries()) {
-    if (row === next) next = next.nextSibling;
-    else body.insertBefore(row, next);
-    if (row !== made[at]) patchCells(row, made[at]);
-  }
-}
-
-function patchCells(row, made) {
-  for (const [at, cell] of [...made.cells].entries()) {
-    const old = row.cells[at];
-    if (old.isEqualNode(cell)) continue;
-    const had = old.contains(document.activeElement);
-    old.replaceWith(cell);
-    if (had) (cell.querySelector("a, button") ?? row.querySelector("a, button"))?.focus();
->>>>>>> w2
   }
 }
 

@@ -2,11 +2,7 @@
 // One function: its blocks as a graph. The strip at the top of a block is the point before it, the one at the bottom the
 // point after it; both are buttons. Blocks that are being counted have their hits in words and as a colour.
 
-<<<<<<< HEAD
-import { dropped, h, number, plural, renew, s, short, show } from "./dom.js";
-=======
-import { h, helpAbout, number, plural, s, short, show } from "./dom.js";
->>>>>>> w2
+import { dropped, h, helpAbout, number, plural, renew, s, short, show } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { chosen, sessionsOf, toggle, whenChosen } from "./pane.js";
 import { sourceOf } from "./source.js";
