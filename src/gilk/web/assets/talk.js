@@ -87,6 +87,7 @@ export function follow(session, told, state = {}) {
   open();
   return () => {
     over = true;
-    socket.close();
+    if (socket.readyState === WebSocket.CONNECTING) socket.addEventListener("open", () => socket.close()); // else the browser complains
+    else socket.close();
   };
 }
