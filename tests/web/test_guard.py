@@ -211,10 +211,11 @@ def test_another_user_is_refused_even_with_the_token(real: Served, tmp_path: Pat
         """The status of a request by another user, sent by bash: that user may not be able to execute this Python."""
         script = f'exec 3<>/dev/tcp/127.0.0.1/{real.port}; printf "%s" "$0" >&3; read -r line <&3; echo "$line"'
         done = subprocess.run(["/bin/bash", "-c", script, asked], user=user, capture_output=True, text=True, cwd="/")
-        return done.stdout.split()[1]
+        return done.stdout.partition(" ")[2][:3]
 
-    answers = [status_as(user) for user in (0, 65534)]
-    assert answers == ["200", "403"]
+    assert status_as(0) == "200"
+    # Another user is sent away before the request is read, and may find the connection closed before the answer.
+    assert status_as(65534) in ("403", "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
