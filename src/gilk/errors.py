@@ -68,6 +68,11 @@ class StoreError(GilkError):
     exit_status = 6
 
 
+def keeper_gone(why: str) -> TargetError:
+    """The error `keeper-gone` for a process of gilk's that was killed, or does not answer."""
+    return TargetError("keeper-gone", why, "gilk restore puts its code right")
+
+
 def failed(owner: str, failure: BaseException) -> TargetError:
     """The error `keeper-gone` for a process of gilk's, the ``owner`` of a session, that an error of its own has ended.
     It names the last places in gilk from which that was raised."""

@@ -126,7 +126,7 @@ except GilkError as error:
 
 
 def key_as(user: int, window: Served) -> str:
-    """What that user gets who asks for a new key of a window. Only root may ask as another user."""
+    """The answer to a user who asks for a new key of a window. Only root may ask as another user."""
     words = [sys.executable, "-c", ASKS, str(user), str(window.process.pid)]
     done = subprocess.run(words, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=True)
     return done.stdout.strip()

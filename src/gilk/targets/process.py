@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gilk.analysis.analysis import Analysis
-from gilk.errors import TargetError
+from gilk.errors import TargetError, keeper_gone
 from gilk.image.model import ElfSymbol, Image
 from gilk.splice.allocator import Occupied
 from gilk.targets import learnt, seccomp, wire
@@ -41,7 +41,6 @@ from gilk.targets.without_program import check_program
 _T = TypeVar("_T")
 _PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
 _LOOKS = 5  # how often mappings are read that other sessions may be changing
-_RIGHT_AGAIN = "gilk restore puts its code right"
 _FAREWELL = 30.0  # seconds to wait for a keeper to undo everything; a slower one goes on by itself
 _AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # these wait for the program
 
@@ -72,7 +71,7 @@ class KeeperClient(Requests):
             self._await(name)
             (good, value), self.received = wire.receive(self._channel)
         except wire.ChannelClosed:
-            raise TargetError("keeper-gone", "the process that holds the target has gone", _RIGHT_AGAIN) from None
+            raise keeper_gone("the process that holds the target has gone") from None
         except TimeoutError:
             raise self._ended_by_us() from None
         except BaseException:
@@ -94,11 +93,7 @@ class KeeperClient(Requests):
         self._channel.close()
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._ended, signal.SIGKILL)
-        return TargetError(
-            "keeper-gone",
-            f"the process that holds the target did not answer within {_PATIENCE:.0f} s, and was ended",
-            _RIGHT_AGAIN,
-        )
+        return keeper_gone(f"the process that holds the target did not answer within {_PATIENCE:.0f} s, and was ended")
 
     def follow(self, line: int) -> None:
         """Have the keeper follow the processes that the target begins, and report them on this line

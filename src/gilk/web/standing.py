@@ -13,8 +13,8 @@ MOVED: Final = "its target has executed another program, and the probes went wit
 
 
 def still(pids: Iterable[int]) -> list[dict[str, Any]]:
-    """Those of the processes that a signal or a debugger has stopped, each with its ``pid``, and the debugger's, which
-    is ``tracer``, and ``name``; 0 and '' if there is none.
+    """The processes that a signal or a debugger has stopped, each with its ``pid``, and the debugger's, which is
+    ``tracer``, and ``name``; 0 and '' if there is none.
     """
     found = {pid: standing_still(pid) for pid in pids}
     return [{"pid": pid, **asdict(each)} for pid, each in found.items() if each is not None]

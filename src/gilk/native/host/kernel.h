@@ -5,8 +5,8 @@
  * Need: interrupts are off. Then only an NMI can interrupt, no page table is freed, and the CPU stays the same.
  *
  * irq_work_queue() and sched_clock_cpu() are the only kernel functions that it calls; all else is inline, so that hardly
- * an instrument depends on a function that is itself instrumented. Licensed like the runtime, which is compiled with it into one object: a module
- * takes both under the GPL, as section 3 of the LGPL has it.
+ * an instrument depends on a function that is itself instrumented. Licensed like the runtime, which is compiled with it
+ * into one object: a module takes both under the GPL, as section 3 of the LGPL has it.
  */
 #ifndef GILK_HOST_KERNEL_H
 #define GILK_HOST_KERNEL_H

@@ -2,7 +2,8 @@
 /*
  * Follows the rest of a patch on paper, from where a signal has interrupted it: only what saves and restores registers,
  * flags and the stack pointer is looked at, and the instrument's work is passed over. Registers that the patch does not
- * restore are dead to the program, whatever they hold. An unknown instruction ends it: the handler then sees what there is.
+ * restore are dead to the program, whatever they hold. An unknown instruction ends it: the handler then sees what there
+ * is.
  *
  * Handlers may run on small stacks, so values are noted as 16-bit numbers: where a value was when the thread was
  * interrupted.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The counts of a session, or the aggregations of a D program, in a notebook, as the window's page of a session shows them.
 
-import { h, renew, show } from "./dom.js";
+import { h, patch, renew, show } from "./dom.js";
 import { aggregations } from "./growing.js";
 import { routed } from "./routed.js";
 import { Rates } from "./rows.js";
@@ -12,7 +12,7 @@ async function session(place) {
   const [above, grown, figures] = [h("div"), h("div"), h("div")];
   const rates = new Rates();
   const told = (state) => {
-    renew(above, state, (of) => [facts(of), of.end ? h("p", null, of.end) : null]);
+    patch(above, facts(state), state.end ? h("p", null, state.end) : null);
     renew(grown, state.aggregations, aggregations);
     renew(figures, [state.counts, state.end, rates.of(state)], ([found, end, now]) => counts({ counts: found, end }, now));
   };

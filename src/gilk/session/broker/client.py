@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import GilkError, TargetError, keeper_gone
 from gilk.session.broker.messages import MOST_MEMORY, Inserted, InsertRequest, insert_words, raise_error
 from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.request import CFunction
@@ -127,7 +127,7 @@ class RemoteTracer(KeeperClient):
         reason then."""
         if is_going(self._pid):
             return TargetError("no-such-process", f"process {self._pid} has ended")
-        return TargetError("keeper-gone", why, "gilk restore puts its code right")
+        return keeper_gone(why)
 
     def say(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
         """The broker's answer to a request. Raises TargetError `keeper-gone`, `no-such-process`, and what the broker

@@ -176,6 +176,6 @@ function plan(found) {
       refused ? `${plural(refused, "probe")} cannot be had, wholly or in part:` : "All can be had. Nothing is written yet."),
     refused ? h("ul", null, found.refused.map((one) => h("li", null, `${one.probe}: `,
       Object.entries(one.reasons).map(([name, count]) =>
-[h("a", { href: helpAbout(name, "refusals") }, name), `${found.reasons[name] ? `: ${found.reasons[name]}` : ""}${one.places > 1 ? ` (${number(count)} of ${plural(one.places, "place")})` : ""}. `])))) : null,
+        [h("a", { href: helpAbout(name, "refusals") }, name), `${found.reasons[name] ? `: ${found.reasons[name]}` : ""}${one.places > 1 ? ` (${number(count)} of ${plural(one.places, "place")})` : ""}. `])))) : null,
     refused > found.refused.length ? h("p", null, `and ${plural(refused - found.refused.length, "probe")} more`) : null);
 }

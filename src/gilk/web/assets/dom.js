@@ -174,6 +174,11 @@ function percentOf(share) {
   return share < 0.001 ? "less than 0.1 %" : `${(100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0)} %`;
 }
 
+// A share of a processor, of which little is told more exactly.
+export function percent(share) {
+  return `${(100 * share).toFixed(share < 0.1 ? 2 : 0)} %`;
+}
+
 // A number with three figures and a unit, such as 1.23 M; the exact number belongs in the title.
 export function short(value) {
   for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {

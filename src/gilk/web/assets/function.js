@@ -2,7 +2,7 @@
 // One function: its blocks as a graph. The strip at the top of a block is the point before it, the one at the bottom the
 // point after it; both are buttons. Blocks that are being counted have their hits in words and as a colour.
 
-import { dropped, h, helpAbout, number, plural, renew, s, short, show } from "./dom.js";
+import { dropped, h, helpAbout, number, patch, plural, s, short, show } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { chosen, sessionsOf, toggle, whenChosen } from "./pane.js";
 import { sourceOf } from "./source.js";
@@ -236,7 +236,7 @@ async function watch(id, found, graph, text) {
     graph.heat(counts);
     graph.taken(found.label, state.stages?.edges ?? {});
     text.heat(counts);
-    renew(graph.status, state, () => [
+    patch(graph.status, [
       h("a", { href: `/session/${state.number}` }, `Session ${state.number}`),
       h("span", null, ` ${state.end ? `is over: ${state.end}` : "goes on"}: ${number(state.hits ?? 0)} hits, `, dropped(state.drops ?? 0, state.records), " records dropped."),
       Object.keys(state.stages?.edges ?? {}).length ? h("span", null, " An edge is the thicker the more often it is taken.") : null]);

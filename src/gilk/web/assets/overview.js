@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The first page: sessions under way, and the processes, programs and kernel to choose from.
 
-import { capital, fileId, h, patch, plural, short, show, table, trouble } from "./dom.js";
+import { capital, fileId, h, patch, percent, plural, short, show, table, trouble } from "./dom.js";
 import { goTo, looking, notice } from "./frame.js";
 import { Rates, sessionRows } from "./rows.js";
 import { get, post } from "./talk.js";
@@ -59,7 +59,7 @@ function columns(found, rates, look) {
     const { all: rate } = rates.get(one.number).of({ seconds: one.seconds, paused: one.paused, counts: { all } });
     return rate === undefined || one.end || one.out ? "" : `${short(rate)}${one.hits || !one.records ? "" : " records"}`;
   };
-  const cost = (one) => (typeof one.share === "number" ? `${(100 * one.share).toFixed(one.share < 0.1 ? 2 : 0)} %` : "");
+  const cost = (one) => (typeof one.share === "number" ? percent(one.share) : "");
   const out = async (number, button) => {
     button.disabled = true;
     try {

@@ -2,7 +2,7 @@
 // The page of a session: its state while it runs, and at the end whether the code was restored.
 
 import {
-  capital, dropped, duration, h, isMachine, lines, number, plural, renew, s, short, show, table, trouble,
+  capital, dropped, duration, h, isMachine, lines, number, percent, plural, renew, s, short, show, table, trouble,
 } from "./dom.js";
 import { command, notice } from "./frame.js";
 import { aggregations, heatOverTime } from "./growing.js";
@@ -195,7 +195,7 @@ export function traced(state) {
 export function facts(state) {
   const rows = [["time", `${(state.seconds ?? 0).toFixed(1)} s`], ["hits", state.hits || !state.records ? state.hits : undefined], ["records", state.records],
     ["bytes printed", state.bytes], ["dropped", dropped(state.drops ?? 0, state.records)],
-    ["taken by probes", state.cost ? `about ${duration(state.cost.ns)} (${percent(state.cost.share)})` : undefined]]
+    ["taken by probes", state.cost ? `about ${duration(state.cost.ns)} (${percent(state.cost.share)} of a processor)` : undefined]]
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => [name, typeof value === "number" ? number(value) : value]);
   return [h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
@@ -244,10 +244,6 @@ function edges(found) {
 function bar(share) {
   return s("svg", { class: "bar", width: 120, height: 10, "aria-hidden": "true" },
     s("rect", { width: Math.max(share ? 1 : 0, Math.round(120 * share)), height: 10 }));
-}
-
-function percent(share) {
-  return `${(100 * share).toFixed(share < 0.1 ? 2 : 0)} % of a processor`;
 }
 
 // What the probes have taken of the program, point by point.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The line at the top of each page: the sessions that go on, what they have dropped, and what probes and gilk's own work cost.
 
-import { dropped, h, plural, renew, show } from "./dom.js";
+import { clock, dropped, h, plural, renew, show } from "./dom.js";
 import { get } from "./talk.js";
 
 const EVERY = 2000; // ms
@@ -49,12 +49,12 @@ async function look(place) {
 
 // Say, until it answers again, that the server does not.
 function miss(what) {
-  if (current.isConnected) tell(`${what} since ${clock(answered)}. This page shows what was known then, and goes on by itself when gilk web answers.`);
+  if (current.isConnected) tell(`${what} since ${clock(answered / 1000)}. This page shows what was known then, and goes on by itself when gilk web answers.`);
   missed = true;
 }
 
 function answers() {
-  if (missed) tell(`gilk web answers again, since ${clock(Date.now())}.`);
+  if (missed) tell(`gilk web answers again, since ${clock(Date.now() / 1000)}.`);
   missed = false;
   answered = Date.now();
 }
@@ -67,10 +67,6 @@ function other(error) {
 function tell(text) {
   const place = document.getElementById("answers");
   if (place?.textContent !== (text ?? "")) show(place, text ? h("p", null, text) : null);
-}
-
-function clock(time) {
-  return new Date(time).toLocaleTimeString("en-GB");
 }
 
 function words(now) {
